@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * libstep: what a program needs to know and share when every task of a job step is a rank.
+ *
+ * Conventions
+ *   Errors      Functions that can fail return step_err_t: 0 is success, every other value is a
+ *               small positive number that can serve as an exit code. step_strerror() names the
+ *               class; step_error() gives the sentence for a person (place, value seen, what to do).
+ *               Out-parameters are written on success only.
+ *   Ownership   Strings returned by the library belong to the handle (or are static) and live until
+ *               step_close(), those of step_error() until the next call on that handle.
+ *               Buffers given to the library stay the caller's.
+ *   Threads     A handle may be used from several threads at once; calls that wait do not block
+ *               the others. step_error() is per thread.
+ *   Time        Deadlines are in seconds (double); a negative value waits as long as it takes,
+ *               0 tests without waiting.
+ *   Output      The library prints nothing, installs no signal handler and never ends the process.
+ */
+#ifndef LIBSTEP_STEP_H
+#define LIBSTEP_STEP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define STEP_API __attribute__((visibility("default")))
+#else
+#define STEP_API
+#endif
+
+/* Major * 10000 + minor * 100 + patch, of this header; step_api_version() is the library's. */
+#define STEP_API_VERSION 100
+
+/* Bounds of the store. Longer keys or values are refused with STEP_ERR_ARGUMENT. */
+#define STEP_KEY_MAX 1024u
+#define STEP_VALUE_MAX (64u << 20)
+
+typedef struct step step_t; /* one process's membership of a step; opaque */
+
+typedef enum {
+  STEP_OK = 0,
+  STEP_ERR_ARGUMENT = 1,    /* a null pointer, a rank out of range, a key or value too long */
+  STEP_ERR_IDENTITY = 2,    /* the environment contradicts itself or is malformed */
+  STEP_ERR_CONNECT = 3,     /* rank 0's store cannot be reached within the deadline */
+  STEP_ERR_AUTH = 4,        /* the peer does not know this step's token */
+  STEP_ERR_TIMEOUT = 5,     /* the deadline passed; step_error() names the ranks that did not come */
+  STEP_ERR_LOST = 6,        /* a rank left without step_close(); step_error() names it */
+  STEP_ERR_NOT_FOUND = 7,   /* no such key */
+  STEP_ERR_TOO_SMALL = 8,   /* the caller's buffer is too small; *length says what is needed */
+  STEP_ERR_PROTOCOL = 9,    /* the peer speaks another protocol, or an answer is malformed */
+  STEP_ERR_MEMORY = 10,
+  STEP_ERR_SYSTEM = 11,     /* a system call failed; step_error() has its text */
+  STEP_ERR_INTERNAL = 12
+} step_err_t;
+
+/* Where the identity was found. Tried in this order. */
+typedef enum {
+  STEP_SOURCE_PLUGIN = 1,  /* srun --dist-train: the DIST_TRAIN_* variables */
+  STEP_SOURCE_SLURM = 2,   /* srun alone: SLURM_PROCID and friends */
+  STEP_SOURCE_TORCHRUN = 3,/* torchrun, or any launcher that sets RANK, WORLD_SIZE, MASTER_* */
+  STEP_SOURCE_SINGLE = 4   /* none of these: a world of one */
+} step_source_t;
+
+typedef struct {
+  size_t size;           /* sizeof(step_options_t), for growth */
+  double connect_seconds;/* how long step_open() waits for rank 0; 0 means 300 */
+} step_options_t;
+
+STEP_API int step_api_version(void);
+STEP_API const char* step_strerror(int code); /* static text, never NULL */
+
+/*
+ * Finds out who this process is and joins the step's store; rank 0 serves it from a thread of its
+ * own. Collective in effect: returns once the connection to rank 0 stands, not when all are here
+ * (step_barrier() does that). options may be NULL. On failure *step is untouched and
+ * step_error(NULL) has the text for this thread.
+ */
+STEP_API step_err_t step_open(step_t** step, const step_options_t* options);
+
+/*
+ * Says goodbye, so that the others do not take this rank for lost, and frees the handle. Rank 0
+ * keeps serving until every other rank has left or linger_seconds (30) have passed. NULL is fine.
+ */
+STEP_API void step_close(step_t* step);
+
+/* Text of the last failure on this handle in this thread ("" if none); step may be NULL. */
+STEP_API const char* step_error(const step_t* step);
+STEP_API const char* step_hint(const step_t* step); /* what to do about it, or "" */
+
+/* Identity. Ranks and counts are those of the whole step, all nodes and het components. */
+STEP_API int step_rank(const step_t* step);
+STEP_API int step_world_size(const step_t* step);
+STEP_API int step_local_rank(const step_t* step);
+STEP_API int step_local_world_size(const step_t* step); /* tasks of the step on this node */
+STEP_API int step_node_rank(const step_t* step);        /* in rank order: rank 0's node is 0 */
+STEP_API int step_node_count(const step_t* step);
+STEP_API const char* step_node_name(const step_t* step);            /* this node */
+STEP_API const char* step_node_of(const step_t* step, int rank);    /* "?" where unknown */
+STEP_API step_source_t step_source(const step_t* step);
+STEP_API const char* step_source_text(const step_t* step); /* "srun --dist-train (step 4711.0)" */
+STEP_API const char* step_strategy(const step_t* step);    /* "fsdp", "ddp" or "" */
+STEP_API const char* step_id(const step_t* step);          /* "4711.0", or "" outside Slurm */
+STEP_API int step_restart_count(const step_t* step);       /* 0 on the first run of a job */
+
+/* Address and port where this program may let its own rank 0 listen (MASTER_ADDR, MASTER_PORT). */
+STEP_API const char* step_master_address(const step_t* step);
+STEP_API int step_master_port(const step_t* step);
+/* Of rank 0's store, "address:port"; "" in a world of one. */
+STEP_API const char* step_store_address(const step_t* step);
+
+/* Store: keys are 1..STEP_KEY_MAX bytes, NUL-terminated; values 0..STEP_VALUE_MAX bytes. */
+STEP_API step_err_t step_set(step_t* step, const char* key, const void* value, size_t length);
+/*
+ * Waits until the key exists. *length is the capacity of value on entry and the value's length on
+ * return; with STEP_ERR_TOO_SMALL it is what is needed and value is untouched.
+ */
+STEP_API step_err_t step_get(step_t* step, const char* key, void* value, size_t* length,
+                             double seconds);
+STEP_API step_err_t step_wait(step_t* step, const char* const* keys, size_t count, double seconds);
+/* The value is a decimal text; a missing key counts as 0. *result (may be NULL) is the new sum. */
+STEP_API step_err_t step_add(step_t* step, const char* key, int64_t delta, int64_t* result);
+/*
+ * Sets key to desired if its value equals expected; expected NULL means "if the key is missing".
+ * *swapped (may be NULL) tells whether it did.
+ */
+STEP_API step_err_t step_compare_and_set(step_t* step, const char* key, const void* expected,
+                                         size_t expected_length, const void* desired,
+                                         size_t desired_length, int* swapped);
+STEP_API step_err_t step_delete(step_t* step, const char* key, int* existed);
+STEP_API step_err_t step_key_count(step_t* step, int64_t* count);
+
+/*
+ * Collectives over the store: every rank calls them in the same order. Small data only: they go
+ * through rank 0. When the deadline passes every waiting rank gets STEP_ERR_TIMEOUT and
+ * step_error() names the ranks that did not come, with their nodes.
+ */
+STEP_API step_err_t step_barrier(step_t* step, double seconds);
+STEP_API step_err_t step_broadcast(step_t* step, int root, void* data, size_t length,
+                                   double seconds);
+/* out (world_size * length bytes, rank order) is written on every rank. */
+STEP_API step_err_t step_all_gather(step_t* step, const void* in, size_t length, void* out,
+                                    double seconds);
+
+/*
+ * Waits until a rank is lost (its process ended or its connection broke without step_close()) and
+ * gives the first one. STEP_ERR_TIMEOUT when none was lost in time; STEP_ERR_NOT_FOUND when the
+ * handle was closed meanwhile by step_close_watch(). Meant for a thread of the caller.
+ */
+STEP_API step_err_t step_wait_lost(step_t* step, int* rank, double seconds);
+/* Wakes a thread in step_wait_lost(), so that it can be joined before step_close(). */
+STEP_API void step_close_watch(step_t* step);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
