@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "libstep/core/host_list.h"
+
+#include "libstep/core/text.h"
+
+namespace dist_train {
+
+namespace {
+
+bool is_name_char(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+         c == '_' || c == '-';
+}
+
+Error bad(std::string_view text, const std::string& why) {
+  return Error{"not a host list: " + quoted(text) + " (" + why + ")",
+               "a host list looks like node[01-03,7],login"};
+}
+
+// "01-03,7" appended to each of `heads`.
+Result<std::vector<std::string>> append_group(const std::vector<std::string>& heads,
+                                              std::string_view group, std::size_t room,
+                                              std::string_view text) {
+  std::vector<std::string> numbers;
+  for (auto part : split(group, ',')) {
+    auto dash = part.find('-');
+    auto first_text = part.substr(0, dash);
+    auto first = parse_number(first_text, 999'999'999);
+    auto last = dash == part.npos ? first : parse_number(part.substr(dash + 1), 999'999'999);
+    if (!first || !last || *first > *last)
+      return bad(text, "range " + quoted(part));
+    if (*last - *first >= kMaxHosts || numbers.size() + (*last - *first) + 1 > kMaxHosts)
+      return bad(text, "more than " + std::to_string(kMaxHosts) + " hosts");
+    for (auto n = *first; n <= *last; ++n) {
+      auto digits = std::to_string(n);
+      if (digits.size() < first_text.size())
+        digits.insert(0, first_text.size() - digits.size(), '0');
+      numbers.push_back(std::move(digits));
+    }
+  }
+  if (numbers.empty())
+    return bad(text, "empty brackets");
+  if (heads.size() * numbers.size() > room)
+    return bad(text, "more than " + std::to_string(kMaxHosts) + " hosts");
+  std::vector<std::string> names;
+  names.reserve(heads.size() * numbers.size());
+  for (const auto& head : heads)
+    for (const auto& number : numbers)
+      names.push_back(head + number);
+  return names;
+}
+
+} // namespace
+
+Result<std::vector<std::string>> expand_host_list(std::string_view text) {
+  std::vector<std::string> hosts;
+  std::size_t at = 0;
+  while (at < text.size()) {
+    std::vector<std::string> names{""};
+    bool any = false;
+    for (; at < text.size() && text[at] != ','; any = true) {
+      if (text[at] == '[') {
+        auto close = text.find(']', at);
+        if (close == text.npos)
+          return bad(text, "a bracket is not closed");
+        auto more = append_group(names, text.substr(at + 1, close - at - 1),
+                                 kMaxHosts - hosts.size(), text);
+        if (!more)
+          return more.error();
+        names = *std::move(more);
+        at = close + 1;
+      } else if (is_name_char(text[at])) {
+        for (auto& name : names)
+          name += text[at];
+        ++at;
+      } else {
+        return bad(text, "character " + quoted(text.substr(at, 1)));
+      }
+      if (names.front().size() > 255)
+        return bad(text, "a name of more than 255 characters");
+    }
+    if (!any)
+      return bad(text, "an empty name");
+    if (hosts.size() + names.size() > kMaxHosts)
+      return bad(text, "more than " + std::to_string(kMaxHosts) + " hosts");
+    hosts.insert(hosts.end(), names.begin(), names.end());
+    if (at < text.size() && ++at == text.size())
+      return bad(text, "an empty name");
+  }
+  return hosts;
+}
+
+} // namespace dist_train

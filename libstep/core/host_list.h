@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Slurm's compressed host lists: "n[01-03,7],login" names n01 n02 n03 n7 login.
+#pragma once
+
+#include "libstep/core/result.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace dist_train {
+
+inline constexpr std::size_t kMaxHosts = 65536;
+
+// The names in the order written, duplicates kept. Several bracket groups in one name multiply
+// ("r[1-2]n[1-2]"). Leading zeros set the width. Names are limited to [A-Za-z0-9._-]; more than
+// kMaxHosts names, unbalanced brackets and backward ranges are refused.
+Result<std::vector<std::string>> expand_host_list(std::string_view text);
+
+} // namespace dist_train
