@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=bash
+# Shared by the scripts of this folder: where things are, and how they speak.
+tests=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+top=$(dirname "$tests")
+build=${DIST_TRAIN_BUILD:-$top/build}
+export DIST_TRAIN_BUILD=$build
+
+say() { printf '== %s\n' "$*"; }
+die() { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 1; }
+
+# done_with STEP KEY: whether STEP was finished before with the same KEY.
+done_with() { [ "$(cat "$build/setup/$1" 2>/dev/null)" = "$2" ]; }
+finished() { mkdir -p "$build/setup"; printf '%s\n' "$2" >"$build/setup/$1"; }
