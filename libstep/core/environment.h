@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a task knows about itself and its step -> the changes to its environment. The one place
+// that says which variables frameworks get.
+#pragma once
+
+#include "libstep/core/options.h"
+#include "libstep/core/rank_map.h"
+#include "libstep/core/rendezvous.h"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dist_train {
+
+struct TaskPlan {
+  StepId id;
+  std::uint32_t rank = 0;
+  std::uint32_t world_size = 1;
+  std::uint32_t local_rank = 0;
+  std::uint32_t local_world_size = 1;
+  std::uint32_t node_rank = 0;
+  std::uint32_t node_count = 1;
+  std::string layout;         // layout_text(); "" where it is not known or too long
+  std::string master_address; // literal address of rank 0's node
+  Ports ports;
+  std::string token;       // 32 lower-case hexadecimal digits
+  std::string interface;   // of this node, towards master_address; "" if unknown
+  std::uint32_t cores = 0; // physical cores in the task's mask; 0 if unknown
+  int store_fd = -1;       // rank 0 only: inherited listening socket on ports.store
+  int port_fd = -1;        // rank 0 only: inherited socket that holds ports.master
+};
+
+// An absent value removes the variable.
+struct EnvChange {
+  std::string name;
+  std::optional<std::string> value;
+};
+
+struct EnvPlan {
+  std::vector<EnvChange> changes;   // in the order to apply
+  std::vector<std::string> notices; // for the user, to be shown once per step
+};
+
+using Environment = std::map<std::string, std::string, std::less<>>;
+
+// `inherited` is the task's environment before the changes.
+EnvPlan task_environment(const TaskPlan& plan, const Options& options,
+                         const Environment& inherited);
+
+} // namespace dist_train

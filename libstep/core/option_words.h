@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The words of --dist-train: the one table behind parser, canonical text and help.
+#pragma once
+
+#include "libstep/core/options.h"
+
+#include <array>
+
+namespace dist_train {
+
+enum class Key {
+  kNone,
+  kMode,
+  kStrategy,
+  kEnv,
+  kPort,
+  kIface,
+  kOmp,
+  kWait,
+  kKill,
+  kLimits,
+  kDefault
+};
+
+// A bare word: sets a mode, a strategy, or (kNone) a flag.
+struct WordRow {
+  std::string_view word;
+  Key key;
+  Mode mode;
+  Strategy strategy;
+  const char* help;
+};
+
+struct KeyRow {
+  std::string_view name;
+  Key key;
+  const char* values;
+  const char* help;
+  bool plugstack_only = false;
+};
+
+inline constexpr std::array kWords{
+    WordRow{"torch",
+            Key::kMode,
+            Mode::kTorch,
+            {},
+            "DDP, FSDP, HF Trainer, TRL, PEFT, Accelerate (default)"},
+    WordRow{"on", Key::kMode, Mode::kTorch, {}, "the same as torch"},
+    WordRow{
+        "off", Key::kMode, Mode::kOff, {}, "change nothing; beats what sbatch or the site says"},
+    WordRow{"help", Key::kMode, Mode::kHelp, {}, "print this and exit"},
+    WordRow{"fsdp", Key::kStrategy, {}, Strategy::kFsdp, "fully sharded data parallel"},
+    WordRow{"ddp", Key::kStrategy, {}, Strategy::kDdp, "replicated data parallel"},
+    WordRow{"verbose", Key::kNone, {}, {}, "table of all ranks on srun's stderr"},
+};
+
+inline constexpr std::array kKeys{
+    KeyRow{"mode", Key::kMode, "torch|on|off|help", "long form of the modes above"},
+    KeyRow{"strategy", Key::kStrategy, "fsdp|ddp", "long form of the strategies above"},
+    KeyRow{"env", Key::kEnv, "ours|keep", "whether your own MASTER_ADDR and MASTER_PORT stay"},
+    KeyRow{"port", Key::kPort, "LO-HI", "ports for the rendezvous (23000-27999)"},
+    KeyRow{"iface", Key::kIface, "auto|NAME[+NAME...]",
+           "network interface: names, prefixes or subnets; ^ excludes"},
+    KeyRow{"omp", Key::kOmp, "auto|keep|N",
+           "OMP_NUM_THREADS; auto: cores of the task, if you set nothing"},
+    KeyRow{"wait", Key::kWait, "SECONDS", "how long a task waits for the others to arrive (300)"},
+    KeyRow{"kill", Key::kKill, "yes|no", "end the step when one rank fails"},
+    KeyRow{"limits", Key::kLimits, "keep|raise", "raise: soft limit of open files to the hard one"},
+    KeyRow{"default", Key::kDefault, "torch|on|off", "mode of steps that say nothing", true},
+};
+
+std::string_view name_of(Key key);
+
+// Parses `value` into the member that `key` (neither mode nor strategy) stands for; false when it
+// is not one of the possible values.
+bool set_value(Options& options, Key key, std::string_view value);
+
+// The value as set_value() reads it, or nothing when it was not said (or is a mode or strategy).
+std::optional<std::string> value_text(const Options& options, Key key);
+
+} // namespace dist_train

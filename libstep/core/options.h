@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The grammar of --dist-train, SLURM_DIST_TRAIN and the plugstack line:
+//   WORD[,WORD...]   WORD is a mode, a strategy, a flag or KEY=VALUE; a list in a value uses '+'.
+// One table (options.cpp) holds the words; parser, canonical text and help all read it.
+#pragma once
+
+#include "libstep/core/result.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace dist_train {
+
+inline constexpr std::size_t kMaxOptionText = 1024; // bytes
+
+enum class Mode { kTorch, kOff, kHelp };
+enum class Strategy { kFsdp, kDdp };
+
+// Whether a MASTER_ADDR or MASTER_PORT that the user exported stays.
+enum class EnvRule { kOurs, kKeep };
+enum class LimitRule { kKeep, kRaise };
+
+struct PortRange {
+  std::uint16_t low;
+  std::uint16_t high; // inclusive
+  bool operator==(const PortRange&) const = default;
+};
+
+// OMP_NUM_THREADS: from the mask, untouched, or a number.
+struct OmpRule {
+  enum Kind { kAuto, kKeep, kFixed } kind = kAuto;
+  std::uint32_t threads = 0;
+  bool operator==(const OmpRule&) const = default;
+};
+
+// What was said; a member without a value was not mentioned.
+struct Options {
+  std::optional<Mode> mode;
+  std::optional<Strategy> strategy;
+  std::optional<bool> verbose;
+  std::optional<EnvRule> env;
+  std::optional<PortRange> port;
+  std::optional<std::string> iface; // "auto", or names, prefixes and subnets joined by '+'
+  std::optional<OmpRule> omp;
+  std::optional<std::uint32_t> wait_seconds;
+  std::optional<bool> kill;
+  std::optional<LimitRule> limits;
+  bool operator==(const Options&) const = default;
+};
+
+// Where a text comes from: `help` counts on a command line only, `default=MODE` on the plugstack
+// line only (where no bare word sets a mode).
+enum class OptionSource { kCommandLine, kEnvironment, kPlugstack };
+
+// Empty text, and the "(null)" that some Slurm releases hand on for a missing argument, say
+// nothing. Unknown, repeated and contradicting words, bytes outside the alphabet and texts longer
+// than kMaxOptionText are refused; Error::caret shows where, and the nearest right word.
+Result<Options> parse_options(std::string_view text,
+                              OptionSource source = OptionSource::kCommandLine);
+
+// The one text that means the same; parse_options(canonical_text(o)) == o.
+std::string canonical_text(const Options& options);
+
+// What `over` says, and what `under` says about the rest.
+Options merge(const Options& over, const Options& under);
+
+// Grammar, modes, keys and the variables a task gets, for a terminal.
+std::string options_help();
+
+const char* to_text(Mode mode);
+const char* to_text(Strategy strategy);
+
+// Values where nothing was said.
+inline constexpr PortRange kDefaultPorts{23000, 27999};
+inline constexpr std::uint32_t kDefaultWaitSeconds = 300;
+
+} // namespace dist_train

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "libstep/core/rendezvous.h"
+
+#include "libstep/core/id_set.h"
+#include "libstep/core/text.h"
+
+namespace dist_train {
+
+namespace {
+
+// SplitMix64's finisher: spreads neighbouring job and step ids over the whole range.
+std::uint64_t mix(std::uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+// Aligned to multiples of three, whatever the range begins with.
+std::uint32_t first_triple(PortRange range) { return (range.low + 2u) / 3u; }
+std::uint32_t end_triple(PortRange range) { return (range.high + 1u) / 3u; }
+
+} // namespace
+
+std::string step_text(const StepId& id) {
+  return std::to_string(id.job) + '.' + std::to_string(id.step);
+}
+
+Result<std::optional<Ports>> reserved_ports(std::string_view text) {
+  auto ids = parse_id_set(text);
+  if (!ids || (!ids->empty() && (ids->front() == 0 || ids->back() > 65535)))
+    return Error{"SLURM_STEP_RESV_PORTS=" + quoted(text) + " is not a list of ports",
+                 "do not set it yourself; Slurm does"};
+  if (ids->size() < 2)
+    return std::optional<Ports>();
+  auto port = [&](std::size_t i) {
+    return i < ids->size() ? static_cast<std::uint16_t>((*ids)[i]) : std::uint16_t{0};
+  };
+  return std::optional<Ports>(Ports{port(0), port(1), port(2)});
+}
+
+std::uint32_t port_candidates(PortRange range) { return end_triple(range) - first_triple(range); }
+
+Ports port_candidate(const StepId& id, PortRange range, std::uint32_t attempt) {
+  std::uint64_t key = mix((std::uint64_t{id.job} << 32) + id.step) + id.restart_count;
+  auto triple = first_triple(range) + (mix(key) + attempt) % port_candidates(range);
+  auto first = static_cast<std::uint16_t>(triple * 3);
+  return {first, static_cast<std::uint16_t>(first + 1), static_cast<std::uint16_t>(first + 2)};
+}
+
+bool overlap(PortRange a, PortRange b) { return a.low <= b.high && b.low <= a.high; }
+
+std::string host_port_text(std::string_view address, std::uint16_t port) {
+  bool bracket = address.find(':') != address.npos;
+  return (bracket ? "[" : "") + std::string(address) + (bracket ? "]:" : ":") +
+         std::to_string(port);
+}
+
+} // namespace dist_train

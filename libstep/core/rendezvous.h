@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Where the ranks of a step meet: ports for it, and the texts of addresses.
+#pragma once
+
+#include "libstep/core/options.h"
+#include "libstep/core/result.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace dist_train {
+
+// What names a run of a step on a cluster; equal on all its nodes.
+struct StepId {
+  std::uint32_t job = 0; // of the first component in a heterogeneous job
+  std::uint32_t step = 0;
+  std::uint32_t restart_count = 0;
+};
+
+// "4711.0"
+std::string step_text(const StepId& id);
+
+struct Ports {
+  std::uint16_t master = 0; // the framework's
+  std::uint16_t store = 0;  // libstep's
+  std::uint16_t jax = 0;    // JAX's coordinator; 0: none
+  bool operator==(const Ports&) const = default;
+};
+
+// Slurm's reserved ports of the step ("12054-12056,12060"): the first is the framework's, then
+// libstep's, then JAX's. Nothing when there are fewer than two.
+Result<std::optional<Ports>> reserved_ports(std::string_view text);
+
+// The candidate number `attempt` (0, 1, ...) of a step in a range of at least 5 ports: three
+// neighbours from a sequence that every node can compute, and that two steps seldom share. The
+// triples are aligned, so that two of them are equal or disjoint. It repeats after
+// port_candidates() attempts.
+Ports port_candidate(const StepId& id, PortRange range, std::uint32_t attempt);
+std::uint32_t port_candidates(PortRange range);
+
+// Whether the ranges have a port in common.
+bool overlap(PortRange a, PortRange b);
+
+// "10.0.0.1:80", "[fe80::1]:80".
+std::string host_port_text(std::string_view address, std::uint16_t port);
+
+} // namespace dist_train

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The mapping table that `verbose` shows: one row a rank.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace dist_train {
+
+// Texts are shown as they are; "-" stands for what is not known.
+struct MappingRow {
+  std::string node;
+  std::uint32_t rank = 0;
+  std::uint32_t local_rank = 0;
+  std::string gpu = "-";
+  std::string numa = "-";
+  std::string cores = "-"; // ranges
+  std::string nic = "-";
+  std::string nic_class = "-";
+};
+
+struct MappingHeader {
+  std::string step; // "4711.0"
+  std::string mode; // "torch"
+  std::uint32_t world = 0;
+  std::uint32_t nodes = 0;
+  std::string master; // "gpu01 10.1.0.1:23811 (ib0)"
+  double seconds = 0; // from launch to the last arrival
+};
+
+// The header line, the column titles and the rows sorted by rank, each line with "dist-train: "
+// before it and a newline after.
+std::string mapping_table(const MappingHeader& header, std::vector<MappingRow> rows);
+
+} // namespace dist_train

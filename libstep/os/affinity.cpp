@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "libstep/os/affinity.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <memory>
+#include <sched.h>
+#include <set>
+#include <string>
+
+namespace dist_train {
+
+namespace {
+
+// First number of the CPU's list of hyper-thread siblings: the same for all of a core.
+std::uint32_t core_of(std::uint32_t cpu) {
+  std::string path =
+      "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list";
+  unsigned first = cpu;
+  if (FILE* file = std::fopen(path.c_str(), "re")) {
+    if (std::fscanf(file, "%u", &first) != 1)
+      first = cpu;
+    std::fclose(file);
+  }
+  return first;
+}
+
+} // namespace
+
+IdSet allowed_cpus() {
+  IdSet cpus;
+  // The kernel refuses a buffer smaller than its own mask.
+  for (std::size_t count = 1024; count <= (1u << 20); count *= 2) {
+    std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(count),
+                                                         [](cpu_set_t* p) { CPU_FREE(p); });
+    auto size = CPU_ALLOC_SIZE(count);
+    CPU_ZERO_S(size, set.get());
+    if (sched_getaffinity(0, size, set.get()) == 0) {
+      for (std::size_t cpu = 0; cpu < count; ++cpu)
+        if (CPU_ISSET_S(cpu, size, set.get()))
+          cpus.push_back(static_cast<std::uint32_t>(cpu));
+      return cpus;
+    }
+    if (errno != EINVAL)
+      break;
+  }
+  return cpus;
+}
+
+std::uint32_t count_cores(const IdSet& cpus) {
+  std::set<std::uint32_t> cores;
+  for (auto cpu : cpus)
+    cores.insert(core_of(cpu));
+  return static_cast<std::uint32_t>(cores.size());
+}
+
+} // namespace dist_train
