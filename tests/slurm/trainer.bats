@@ -1,0 +1,106 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-3-Clause
+# dist-trainer as a job step: what a user sees when input is bad, or a rank dies.
+load helpers
+
+setup_file() {
+  cluster_up --nodes 3
+  work=$(cluster home)/trainer
+  export work
+  as_user mkdir -p "$work"
+  "$BUILD/venv/bin/python" "$BATS_TEST_DIRNAME/tiny_model.py" "$BUILD/models/smollm2-135m" "$BATS_FILE_TMPDIR/tiny"
+  cp -r "$BATS_FILE_TMPDIR/tiny" "$work/tiny"
+  head -n 40 "$BUILD/data/train.jsonl" >"$work/train.jsonl"
+  chmod -R a+rX "$work"
+}
+teardown_file() { cluster down; }
+
+# train ARGUMENT...: four ranks, 2+1+1, on the tiny model; sets $status, $output and $took.
+train() {
+  local start=$SECONDS
+  run cluster exec --user "$(cluster user)" -- srun -N3 -n4 --dist-train=fsdp dist-trainer \
+    --model_name_or_path="$work/tiny" --train_file="$work/train.jsonl" --block_size=64 --max_steps=2 \
+    --output_dir="$work/out-$BATS_TEST_NUMBER" "$@"
+  took=$((SECONDS - start))
+}
+
+# refused TEXT...: one error from one rank, naming TEXT; everyone gone in time.
+refused() {
+  echo "$output"
+  [ "$status" -ne 0 ]
+  [ "$took" -le 10 ]
+  [ "$(grep -c '^dist-trainer: error:' <<<"$output")" -eq 1 ]
+  local text
+  for text in "$@"; do grep -qF -- "$text" <<<"$output"; done
+  ! pgrep -f "output_dir=$work/out-$BATS_TEST_NUMBER"
+}
+
+@test "four ranks train, log and export a model that transformers loads" {
+  train
+  echo "$output"
+  [ "$status" -eq 0 ]
+  [ "$(grep -c '"loss"' "$work/out-$BATS_TEST_NUMBER/metrics.jsonl")" -ge 1 ]
+  "$BUILD/venv/bin/python" "$BATS_TEST_DIRNAME/../load_model.py" "$work/out-$BATS_TEST_NUMBER/hf" "$work/train.jsonl"
+}
+
+@test "a name that does not exist in the configuration file" {
+  printf '{\n  // a comment\n  "learning_rte": 1e-4\n}\n' >"$work/config.json"
+  train "$work/config.json"
+  refused "config.json:3" "learning_rte" "learning_rate"
+}
+
+@test "a name that does not exist on the command line" {
+  train --learning_rte=1e-4
+  refused "learning_rte" "learning_rate"
+}
+
+@test "a safetensors file that was cut short" {
+  mkdir -p "$work/cut" && cp "$work"/tiny/* "$work/cut/"
+  truncate -s 100000 "$work/cut/model.safetensors"
+  train --model_name_or_path="$work/cut"
+  refused "model.safetensors" "100000"
+}
+
+@test "no tokenizer" {
+  mkdir -p "$work/mute" && cp "$work"/tiny/* "$work/mute/" && rm "$work/mute/tokenizer.json"
+  train --model_name_or_path="$work/mute"
+  refused "$work/mute/tokenizer.json"
+}
+
+@test "a line that is not JSON" {
+  { head -n 2 "$work/train.jsonl"; echo '{"text": "no end'; } >"$work/bad.jsonl"
+  train --train_file="$work/bad.jsonl"
+  refused "bad.jsonl:3"
+}
+
+@test "more ranks than rows" {
+  echo '{"text": "Too little to share."}' >"$work/short.jsonl"
+  train --train_file="$work/short.jsonl"
+  refused "short.jsonl" "row"
+}
+
+@test "the strategy of the option and of the configuration disagree" {
+  train --strategy=ddp
+  refused "ddp" "fsdp"
+}
+
+@test "a rank that is killed ends the step within 10 s, and both Slurm and we say so" {
+  local log=$work/killed.out
+  as_user srun -N3 -n4 --dist-train=fsdp dist-trainer --model_name_or_path="$work/tiny" \
+    --train_file="$work/train.jsonl" --block_size=64 --max_steps=1000000 --num_train_epochs=1000000 \
+    --logging_steps=1 --output_dir="$work/killed" >"$log" 2>&1 &
+  local srun=$!
+  # Anywhere in mid-run: after the third step.
+  local deadline=$((SECONDS + 60))
+  until grep -q '^step *3/' "$log"; do [ $SECONDS -lt $deadline ]; sleep 0.1; done
+  local start=$SECONDS
+  cluster exec --node node02 -- pkill -KILL -x dist-trainer
+  local code=0
+  wait "$srun" || code=$?
+  cat "$log" | tail -n 20
+  [ "$code" -ne 0 ]
+  [ $((SECONDS - start)) -le 10 ]
+  grep -Eq 'node02: task 2: Killed' "$log"
+  [ "$(grep -Ec 'rank 2 \(node02, local 0\) left at step [0-9]+' "$log")" -eq 1 ]
+  ! pgrep -f "output_dir=$work/killed"
+}
