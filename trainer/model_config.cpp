@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "trainer/model_config.h"
+
+#include <nlohmann/json.hpp>
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+namespace dist_train {
+namespace {
+
+using Json = nlohmann::json;
+
+// Bounds that keep every product of sizes within 63 bits, far above any real model.
+constexpr int64_t kLargestWidth = int64_t(1) << 20;
+constexpr int64_t kLargestCount = int64_t(1) << 31;
+constexpr int64_t kMostLayers = 10000;
+
+// Reads members of one JSON object; the first thing that is wrong is kept in `error`.
+class Reader {
+public:
+  Reader(const std::string& file, const Json& object) : file_(file), object_(object) {}
+
+  int64_t count(const char* name, int64_t largest, std::optional<int64_t> fallback = {}) {
+    const Json* value = find(name, !fallback);
+    if (!value)
+      return fallback.value_or(1);
+    if (!value->is_number_integer() || *value < 1 || *value > largest) {
+      fail(name, *value, "a whole number from 1 to " + std::to_string(largest));
+      return 1;
+    }
+    return value->get<int64_t>();
+  }
+
+  double positive(const char* name, std::optional<double> fallback = {}) {
+    const Json* value = find(name, !fallback);
+    if (!value)
+      return fallback.value_or(1);
+    const double number = value->is_number() ? value->get<double>() : -1;
+    if (!(number > 0) || !std::isfinite(number)) {
+      fail(name, *value, "a number above 0");
+      return 1;
+    }
+    return number;
+  }
+
+  bool flag(const char* name, bool fallback) {
+    const Json* value = find(name, false);
+    if (!value)
+      return fallback;
+    if (!value->is_boolean()) {
+      fail(name, *value, "true or false");
+      return fallback;
+    }
+    return value->get<bool>();
+  }
+
+  // "" where the member is missing.
+  std::string text(const char* name) {
+    const Json* value = find(name, false);
+    if (!value)
+      return "";
+    if (!value->is_string()) {
+      fail(name, *value, "a text");
+      return "";
+    }
+    return value->get<std::string>();
+  }
+
+  // A member that is missing or null is not there; nullptr.
+  const Json* find(const char* name, bool required) {
+    const auto found = object_.find(name);
+    if (found != object_.end() && !found->is_null())
+      return &*found;
+    if (required && !error)
+      error = Error{file_ + ": no member '" + name + "'",
+                    "it is needed to know the model's shape; take the config.json that belongs to "
+                    "the weights"};
+    return nullptr;
+  }
+
+  void fail(const char* name, const Json& value, const std::string& expected) {
+    const std::string seen = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+    refuse(std::string(name) + " is " + seen.substr(0, 80), "it must be " + expected);
+  }
+
+  void refuse(const std::string& what, const std::string& hint) {
+    if (!error)
+      error = Error{file_ + ": " + what, hint};
+  }
+
+  std::optional<Error> error;
+
+private:
+  const std::string& file_;
+  const Json& object_;
+};
+
+// Frequencies of the rotary embedding: "rope_parameters" (newer) or "rope_theta" with
+// "rope_scaling".
+void read_rope(Reader& reader, const std::string& file, ModelConfig& config) {
+  const Json* parameters = reader.find("rope_parameters", false);
+  const Json* scaling = parameters ? parameters : reader.find("rope_scaling", false);
+  config.rope_theta = reader.positive("rope_theta", 10000.0);
+  if (!scaling)
+    return;
+  if (!scaling->is_object())
+    return reader.fail(parameters ? "rope_parameters" : "rope_scaling", *scaling, "an object");
+  Reader rope(file, *scaling);
+  config.rope_theta = rope.positive("rope_theta", config.rope_theta);
+  std::string type = rope.text("rope_type");
+  if (type.empty())
+    type = rope.text("type");
+  if (type == "llama3")
+    config.llama3_rope = Llama3Rope{rope.positive("factor"), rope.positive("low_freq_factor"),
+                                    rope.positive("high_freq_factor"),
+                                    rope.positive("original_max_position_embeddings")};
+  else if (!type.empty() && type != "default")
+    rope.refuse("rope_type '" + type.substr(0, 80) + "' is not supported",
+                "supported are default and llama3");
+  if (config.llama3_rope &&
+      config.llama3_rope->high_freq_factor <= config.llama3_rope->low_freq_factor)
+    rope.refuse("high_freq_factor is not above low_freq_factor", "take the model's own values");
+  if (rope.error && !reader.error)
+    reader.error = rope.error;
+}
+
+void read_end_of_text(Reader& reader, ModelConfig& config) {
+  const Json* value = reader.find("eos_token_id", true);
+  if (!value)
+    return;
+  const Json& first = value->is_array() && !value->empty() ? value->front() : *value;
+  if (!first.is_number_integer() || first < 0 || first >= config.vocab_size)
+    return reader.fail("eos_token_id", *value, "a token id below vocab_size");
+  config.end_of_text = first.get<int32_t>();
+}
+
+} // namespace
+
+Result<ModelConfig> parse_model_config(const std::string& file, const std::string& text) {
+  const Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object())
+    return Error{file + " is not a JSON object",
+                 "take the config.json that belongs to the weights"};
+  Reader reader(file, json);
+  const std::string type = reader.text("model_type");
+  if (type != "llama")
+    reader.refuse("model_type '" + type.substr(0, 80) + "' is not supported",
+                  "supported is llama (LlamaForCausalLM)");
+  ModelConfig config;
+  config.vocab_size = reader.count("vocab_size", kLargestCount);
+  config.hidden_size = reader.count("hidden_size", kLargestWidth);
+  config.intermediate_size = reader.count("intermediate_size", kLargestWidth);
+  config.layers = reader.count("num_hidden_layers", kMostLayers);
+  config.heads = reader.count("num_attention_heads", kLargestWidth);
+  config.kv_heads = reader.count("num_key_value_heads", kLargestWidth, config.heads);
+  config.head_dim = reader.count("head_dim", kLargestWidth,
+                                 std::max<int64_t>(1, config.hidden_size / config.heads));
+  config.max_position_embeddings = reader.count("max_position_embeddings", kLargestCount, 2048);
+  config.rms_norm_eps = reader.positive("rms_norm_eps", 1e-6);
+  config.tied = reader.flag("tie_word_embeddings", false);
+  read_rope(reader, file, config);
+  read_end_of_text(reader, config);
+  if (config.heads % config.kv_heads != 0)
+    reader.refuse("num_attention_heads " + std::to_string(config.heads) +
+                      " is no multiple of num_key_value_heads " + std::to_string(config.kv_heads),
+                  "take the config.json that belongs to the weights");
+  if (config.head_dim % 2 != 0)
+    reader.refuse("head_dim " + std::to_string(config.head_dim) + " is odd",
+                  "rotary embeddings need an even one");
+  for (const char* bias : {"attention_bias", "mlp_bias"})
+    if (reader.flag(bias, false))
+      reader.refuse(std::string(bias) + " is true, which is not supported",
+                    "models without biases can be trained");
+  if (const std::string act = reader.text("hidden_act"); !act.empty() && act != "silu")
+    reader.refuse("hidden_act '" + act.substr(0, 80) + "' is not supported", "supported is silu");
+  if (reader.error)
+    return *reader.error;
+  return config;
+}
+
+Result<ModelConfig> read_model_config(const std::string& directory) {
+  const std::string file = directory + "/config.json";
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream)
+    return Error{"cannot open " + file + ": " + std::strerror(errno),
+                 "model_name_or_path must be a folder with config.json, *.safetensors and "
+                 "tokenizer.json"};
+  std::ostringstream text;
+  text << stream.rdbuf();
+  return parse_model_config(file, text.str());
+}
+
+} // namespace dist_train
