@@ -4,7 +4,7 @@
 load helper
 
 setup() {
-  CLUSTER_OWNER=$BATS_TEST_NUMBER-$$
+  export CLUSTER_OWNER=$BATS_TEST_NUMBER-$$
   on throwaway
   links=$(ip -o link)
   folder=$("$cluster" folder)
@@ -22,10 +22,10 @@ nothing_left() {
   [ ! -e "$folder" ]
   [ -z "$(processes)" ]
   [ "$(ip -o link)" = "$links" ]
-  [ -z "$(grep -F -- "$folder" /proc/self/mountinfo)" ]
+  run -1 grep -F -- "$folder" /proc/self/mountinfo
   local network
   for network in "$@"; do
-    [ -z "$(readlink /proc/[0-9]*/ns/net | grep -xF -- "$network")" ]
+    run -1 grep -xF -- "$network" <<<"$(readlink /proc/[0-9]*/ns/net)"
   done
 }
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
+# shellcheck disable=SC2034 # report is for the files that load this
 # Shared by the .bats files: clusters that live as long as the file, and commands in them.
 bats_require_minimum_version 1.5.0
 cluster=$BATS_TEST_DIRNAME/../cluster/cluster

@@ -1,0 +1,101 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-3-Clause
+# Steps that end badly: all of the step goes, at once, and the nodes stay in service.
+# shellcheck disable=SC2016 # what is quoted is for the shell of a rank
+load helper
+
+setup_file() {
+  start_cluster failure
+  # One script for all: every rank says that it is there; the chosen one acts when all are.
+  user sh -c 'cat >ranks.sh; chmod +x ranks.sh' <<'SH'
+#!/bin/bash
+# usage: ranks.sh RANK ACTION; the other ranks wait for ever
+mkdir -p here
+touch "here/$SLURM_PROCID"
+if [ "$SLURM_PROCID" = "$1" ]; then
+  until [ "$(ls here | wc -l)" = "$SLURM_NTASKS" ]; do read -rt 0.1 <> <(:) || true; done
+  date +%s >acted
+  eval "$2"
+fi
+exec sleep 1000
+SH
+}
+teardown_file() { stop_clusters; }
+
+setup() { user rm -rf here acted; }
+
+# Ranks that wait, on all nodes: the submit host sees the nodes' processes.
+waiting() { root pgrep -fx 'sleep 1000' | wc -l; }
+
+# After every test: nobody left, every node free (not drained, not down).
+teardown() {
+  eventually 20 all_idle
+  [ "$(waiting)" = 0 ]
+}
+
+# acts RANK ACTION [SRUN ARGUMENT]...: runs it in a 4+1+1 step and sets `took`, seconds from the
+# action to srun's end.
+acts() {
+  run --separate-stderr user srun -N3 -n6 "${@:3}" ./ranks.sh "$1" "$2"
+  took=$(($(date +%s) - $(user cat acted)))
+}
+
+@test "a rank killed by SIGKILL ends the step, and the output names node, task and signal" {
+  acts 4 'kill -KILL $$' --dist-train
+  [ "$status" -eq 137 ]
+  [ "$took" -le 10 ]
+  # shellcheck disable=SC2154 # set by run
+  [[ $stderr == *"node02: task 4: Killed"* ]]
+}
+
+@test "rank 0 killed ends the step too" {
+  acts 0 'kill -KILL $$' --dist-train
+  [ "$status" -eq 137 ]
+  [ "$took" -le 10 ]
+}
+
+@test "a rank that exits with an error ends the step with its code" {
+  acts 5 'exit 3' --dist-train
+  [ "$took" -le 10 ]
+  [[ $stderr == *"node03: task 5: Exited with exit code 3"* ]]
+}
+
+task_5_is_reported() { grep -q 'node03: task 5: Exited with exit code 3' "$BATS_TEST_TMPDIR/out"; }
+@test "kill=no and the user's own --kill-on-bad-exit=0 keep the others running" {
+  for way in --dist-train=kill=no "--dist-train --kill-on-bad-exit=0"; do
+    user rm -rf here acted
+    # shellcheck disable=SC2086 # words
+    limit=300 user srun -N3 -n6 $way ./ranks.sh 5 'exit 3' >"$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
+    srun=$!
+    eventually 60 user test -e acted
+    # Slurm has noticed the end of its task; the five others go on.
+    eventually 20 task_5_is_reported
+    [ "$(waiting)" = 5 ]
+    root scancel --user="$("$cluster" user)"
+    wait $srun || true
+    eventually 20 all_idle
+  done
+}
+
+@test "srun killed by SIGKILL takes the step with it" {
+  limit=300 user sh -c 'echo $$ >srun.pid; exec srun -N3 -n6 --dist-train ./ranks.sh 5 true' 3>&- &
+  eventually 60 user test -e acted
+  root sh -c 'kill -KILL "$(cat srun.pid)"'
+  wait || true
+}
+
+@test "a program that does not exist is an error, not a hang" {
+  run user srun -N3 -n6 --dist-train ./no-such-program
+  [ "$status" -ne 0 ]
+  [ "$status" -lt 124 ]
+  [[ $output == *no-such-program* ]]
+}
+
+# Anyone may send the nodes any text past the checks in srun and sbatch.
+@test "hostile option text reaches the nodes and does no harm" {
+  for text in fspd "$(printf 'a\xff\n%%n')" "$(head -c 60000 /dev/zero | tr '\0' a)" ',,,' 'mode=' ; do
+    run user env _SLURM_SPANK_OPTION_dist_train_dist_train="$text" sbatch --wait --output=out --wrap 'echo batch ran; srun -N1 -n1 echo step ran'
+    run -0 user cat out
+    [[ $output == *"batch ran"* ]]
+  done
+}

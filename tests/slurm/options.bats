@@ -1,0 +1,115 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-3-Clause
+# --dist-train where users meet it: srun, sbatch and its script, the environment.
+load helper
+
+setup_file() { start_cluster options; }
+teardown_file() { stop_clusters; }
+
+# refused WORD COMMAND...: the command fails, shows WORD with a caret under its first letter, and
+# no job came of it.
+refused() {
+  local word=$1 before after shown caret
+  shift
+  before=$(next_job)
+  run user "$@"
+  [ "$status" -ne 0 ]
+  [ "$status" -lt 124 ] # neither a crash nor the deadline
+  shown=$(grep -B1 '\^' <<<"$output" | head -n 1)
+  caret=$(grep -m 1 '\^' <<<"$output")
+  caret=${caret%%^*}
+  [[ ${shown:${#caret}} == "$word"* ]]
+  after=$(next_job)
+  [ "$after" -eq $((before + 1)) ]
+}
+
+# Does the program of the step see our variables? yes, no
+asked() { grep -qx "DIST_TRAIN_MODE=torch" && echo yes || echo no; }
+
+@test "a word nobody knows is refused before anything is allocated" {
+  refused fspd srun --dist-train=fspd true
+  [[ $output == *"unknown word 'fspd'"* ]]
+  [[ $output == *"^~~~   did you mean 'fsdp'?"* ]]
+  [[ $output == *"--dist-train=help"* ]]
+  refused fspd srun --dist-train=torch,fspd true
+  refused fspd sbatch --dist-train=fspd --wrap true
+  user sh -c 'printf "#!/bin/sh\n#SBATCH --dist-train=verbos\ntrue\n" >wrong.sh'
+  refused verbos sbatch wrong.sh
+  [[ $output == *"did you mean 'verbose'?"* ]]
+  refused verbos env SLURM_DIST_TRAIN=verbos srun --dist-train true
+}
+
+@test "words that repeat or contradict each other are refused" {
+  refused fsdp srun --dist-train=fsdp,fsdp true
+  [[ $output == *"'fsdp' is there twice"* ]]
+  refused ddp srun --dist-train=fsdp,ddp true
+  [[ $output == *"'ddp' contradicts 'fsdp'"* ]]
+  refused torch srun --dist-train=off,torch true
+}
+
+@test "text that is no word at all is refused" {
+  refused '' srun --dist-train=fsdp, true
+  refused '' srun "--dist-train=fsdp,$(printf 'f\xffs\001p')" true
+  refused '' srun "--dist-train=$(head -c 100000 /dev/zero | tr '\0' a)" true
+  # shellcheck disable=SC2016 # hostile as it stands
+  refused '' srun '--dist-train=%s%n$(id)' true
+}
+
+@test "help prints the grammar and runs nothing" {
+  before=$(next_job)
+  run -0 user srun --dist-train=help touch ran
+  for word in torch fsdp ddp off verbose MASTER_ADDR RANK; do [[ $output == *"$word"* ]]; done
+  run -0 user sbatch --dist-train=help --wrap 'touch ran'
+  [[ $output == *fsdp* ]]
+  after=$(next_job)
+  [ "$after" -eq $((before + 1)) ]
+  run -1 user test -e ran
+}
+
+@test "srun --help names the option" {
+  run -0 user srun --help
+  [[ $output == *--dist-train* ]]
+}
+
+@test "what a step says beats the environment, and off beats all" {
+  [ "$(user srun env | asked)" = no ]
+  [ "$(user srun --dist-train env | asked)" = yes ]
+  [ "$(user srun --dist-train=off env | asked)" = no ]
+  [ "$(user env SLURM_DIST_TRAIN=fsdp srun env | asked)" = yes ]
+  [ "$(user env SLURM_DIST_TRAIN=fsdp srun --dist-train=off env | asked)" = no ]
+  run -0 user env SLURM_DIST_TRAIN=fsdp srun --dist-train=ddp printenv DIST_TRAIN_STRATEGY
+  [ "$output" = ddp ]
+  run -0 user srun --export=NONE --dist-train=fsdp /usr/bin/printenv DIST_TRAIN_STRATEGY WORLD_SIZE
+  [ "${lines[0]}" = fsdp ]
+  [ "${lines[1]}" = 1 ]
+}
+
+@test "sbatch passes the option on to the srun lines of its script" {
+  user sh -c 'cat >job.sh' <<'SH'
+#!/bin/sh
+#SBATCH --dist-train=fsdp
+srun /usr/bin/env >inherited
+srun --dist-train=ddp /usr/bin/env >changed
+srun --dist-train=off /usr/bin/env >off
+SH
+  for export in ALL NONE; do
+    user sbatch --wait --export=$export --chdir="$("$cluster" home)" job.sh
+    [ "$(user grep '^DIST_TRAIN_STRATEGY' inherited changed off)" = "$(
+      printf 'inherited:DIST_TRAIN_STRATEGY=fsdp\nchanged:DIST_TRAIN_STRATEGY=ddp')" ]
+    user rm inherited changed off
+  done
+  # The command line of sbatch beats the script.
+  user sbatch --wait --dist-train=ddp job.sh
+  run -0 user grep '^DIST_TRAIN_STRATEGY' inherited
+  [ "$output" = DIST_TRAIN_STRATEGY=ddp ]
+}
+
+@test "verbose shows every rank of the step on srun's stderr, and only there" {
+  run -0 --separate-stderr user srun -N3 -n6 --dist-train=verbose printenv RANK
+  [ "$(sort -n <<<"$output" | tr '\n' ' ')" = "0 1 2 3 4 5 " ]
+  # shellcheck disable=SC2154 # set by run
+  [[ $stderr == *"world 6 on 3 nodes"* ]]
+  local rows
+  rows=$(awk '$1 == "dist-train:" && $2 ~ /^node0/ { print $2, $3, $4 }' <<<"$stderr")
+  [ "$rows" = "$(printf '%s\n' 'node01 0 0' 'node01 1 1' 'node01 2 2' 'node01 3 3' 'node02 4 0' 'node03 5 0')" ]
+}
