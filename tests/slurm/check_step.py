@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Checks the reports of all tasks of a step (report.py) against what Slurm itself says.
 
-usage: check_step.py NODE=RANK,... NODE=RANK,... ...  < reports; the nodes in the order of their first rank
+usage: check_step.py FOLDER NODE=RANK,... NODE=RANK,...   the nodes in the order of their first rank
 """
 import json
+import pathlib
 import sys
 
 layout = [(node, [int(r) for r in ranks.split(",")])
-          for node, ranks in (word.split("=") for word in sys.argv[1:])]
+          for node, ranks in (word.split("=") for word in sys.argv[2:])]
 world = sum(len(ranks) for _, ranks in layout)
 tasks = {}
-for line in sys.stdin:
-    if line.startswith("{"):
-        task = json.loads(line)
-        rank = int(task["env"]["RANK"])
-        assert rank not in tasks, f"rank {rank} twice"
-        tasks[rank] = task
+for path in pathlib.Path(sys.argv[1]).glob("*.json"):
+    task = json.loads(path.read_text())
+    rank = int(task["env"]["RANK"])
+    assert rank not in tasks, f"rank {rank} twice"
+    tasks[rank] = task
 assert sorted(tasks) == list(range(world)), f"ranks {sorted(tasks)} of {world}"
 
 

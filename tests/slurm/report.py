@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What one task sees, as a line of JSON: its variables, its node's addresses, the port it holds."""
+"""What one task sees, as a JSON file: its variables, its node's addresses, the ports it holds.
+
+usage: report.py FOLDER   writes FOLDER/PROCESS.json (Slurm's output would cut long lines)
+"""
 import json
 import os
 import socket
 import stat
 import subprocess
+import sys
 
 
 def held_ports():
@@ -22,10 +26,11 @@ def held_ports():
 
 
 addresses = json.loads(subprocess.check_output(["ip", "-json", "address"]))
-# One write, so that lines of different tasks never mix.
-os.write(1, (json.dumps({
+report = {
     "env": dict(os.environ),
     "node": socket.gethostname(),
     "addresses": [a["local"] for i in addresses for a in i["addr_info"] if i["ifname"] != "lo"],
     "held": held_ports(),
-}) + "\n").encode())
+}
+with open(f"{sys.argv[1]}/{os.environ['SLURM_PROCID']}.json", "x") as file:
+    json.dump(report, file)

@@ -13,18 +13,23 @@ teardown_file() { stop_clusters; }
 # Names that no step may see which did not ask.
 ours='^(RANK|WORLD_SIZE|LOCAL_RANK|LOCAL_WORLD_SIZE|NODE_RANK|GROUP_.*|ROLE_.*|MASTER_.*|DIST_TRAIN_.*|GLOO_.*|TP_.*|JAX_.*|OMP_NUM_THREADS)='
 
-check() { "$DIST_TRAIN_BUILD/venv/bin/python" "$BATS_TEST_DIRNAME/check_step.py" "$@"; }
+# reports COMMAND...: runs it with the reports in a fresh folder; check NODE=RANKS... looks at them.
+reports() {
+  user sh -c 'rm -rf reports && mkdir reports'
+  user "$@" python3 "$report" reports
+}
+check() { "$DIST_TRAIN_BUILD/venv/bin/python" "$BATS_TEST_DIRNAME/check_step.py" "$("$cluster" home)/reports" "$@"; }
 
 uneven() {
-  run -0 --separate-stderr user srun -N3 -n6 --gpus-per-node=2 --dist-train python3 "$report"
-  check node01=0,1,2,3 node02=4 node03=5 <<<"$output"
+  reports srun -N3 -n6 --gpus-per-node=2 --dist-train
+  check node01=0,1,2,3 node02=4 node03=5
 }
 @test "4+1+1 tasks get the contract's variables (reserved ports)" { on reserved; uneven; }
 @test "4+1+1 tasks get the contract's variables (broker)" { on broker; uneven; }
 
 cyclic() {
-  run -0 --separate-stderr user srun -N2 -n5 -m cyclic --dist-train=fsdp python3 "$report"
-  check node01=0,2,4 node02=1,3 <<<"$output"
+  reports srun -N2 -n5 -m cyclic --dist-train=fsdp
+  check node01=0,2,4 node02=1,3
 }
 @test "cyclic distribution (reserved ports)" { on reserved; cyclic; }
 @test "cyclic distribution (broker)" { on broker; cyclic; }
@@ -32,23 +37,23 @@ cyclic() {
 # Rank 0 runs on the last node, which Slurm's sorted list of nodes does not tell.
 arbitrary() {
   user sh -c 'printf "node03\nnode01\nnode02\nnode01\n" >hosts'
-  run -0 --separate-stderr user env SLURM_HOSTFILE=hosts srun -m arbitrary -n4 --dist-train python3 "$report"
-  check node03=0 node01=1,3 node02=2 <<<"$output"
+  reports env SLURM_HOSTFILE=hosts srun -m arbitrary -n4 --dist-train
+  check node03=0 node01=1,3 node02=2
 }
 @test "arbitrary distribution with rank 0 on the last node (reserved ports)" { on reserved; arbitrary; }
 @test "arbitrary distribution with rank 0 on the last node (broker)" { on broker; arbitrary; }
 
 heterogeneous() {
-  run -0 --separate-stderr user srun -N1 -n2 -w node02 --dist-train : -N1 -n1 -w node01 python3 "$report"
-  check node02=0,1 node01=2 <<<"$output"
+  reports srun -N1 -n2 -w node02 --dist-train : -N1 -n1 -w node01
+  check node02=0,1 node01=2
 }
 @test "heterogeneous step whose first node is not the first by name (reserved ports)" { on reserved; heterogeneous; }
 @test "heterogeneous step whose first node is not the first by name (broker)" { on broker; heterogeneous; }
 
 @test "one task on one node" {
   on reserved
-  run -0 --separate-stderr user srun --dist-train python3 "$report"
-  check node01=0 <<<"$output"
+  reports srun --dist-train
+  check node01=0
 }
 
 untouched() {
@@ -70,10 +75,11 @@ SH
 
 @test "the user's own settings: OMP_NUM_THREADS stays, stale ranks go" {
   on reserved
-  run -0 --separate-stderr user env OMP_NUM_THREADS=7 RANK=99 LOCAL_RANK=99 TORCHELASTIC_RUN_ID=stale PET_NNODES=4 \
-    srun -N2 -n2 --dist-train python3 "$report"
-  check node01=0 node02=1 <<<"$output"
-  [[ $output == *'"OMP_NUM_THREADS": "7"'* ]]
+  reports env OMP_NUM_THREADS=7 RANK=99 LOCAL_RANK=99 TORCHELASTIC_RUN_ID=stale PET_NNODES=4 \
+    srun -N2 -n2 --dist-train
+  check node01=0 node02=1
+  run -0 user grep -l '"OMP_NUM_THREADS": "7"' reports/0.json reports/1.json
+  [ "${#lines[@]}" = 2 ]
 }
 
 # Both steps run on the same nodes, and neither ends before the other is in its all-reduce.
