@@ -14,9 +14,9 @@
 namespace dist_train {
 
 // Packed rows of block_size tokens, cut from the documents one after the other, each document
-// followed by the end-of-text id. A document that crosses a row's end goes on in the next row. The
-// last row is filled up with padding (document -1). segment_starts of a row tell where documents
-// begin, so that attention and positions start anew there.
+// followed by the end-of-text id (not twice where the text ends with it). A document that crosses a
+// row's end goes on in the next row. The last row is filled up with padding (document -1, token
+// end-of-text). Where the document's number changes, attention and positions start anew.
 struct PackedRows {
   int64_t block_size = 0;
   std::vector<int32_t> tokens;     // [rows, block_size]
@@ -32,12 +32,14 @@ struct PackedRows {
 };
 
 // Reads a JSONL file of {"text": "..."} objects (other members are ignored), tokenises it with
-// `threads` threads and packs it. A bad line is an error "FILE:LINE: ...". Empty lines are skipped.
+// `threads` threads and packs it. The rows do not depend on `threads`. The first bad line is an
+// error "FILE:LINE:COLUMN: ...". Empty lines and empty texts are skipped; a file without any text is
+// an error.
 Result<PackedRows> read_text_rows(const std::string& file, const Tokenizer& tokenizer,
                                   int32_t end_of_text, int64_t block_size, int threads);
 
 // The row trained on at position `index` (0, 1, 2 ... over all epochs) of a set of `rows` rows: a
-// permutation of 0..rows-1 for each epoch, keyed by (seed, epoch).
+// permutation of 0..rows-1 for each epoch, keyed by (seed, epoch). index >= 0, rows > 0.
 int64_t row_at(int64_t index, int64_t rows, uint64_t seed);
 
 } // namespace dist_train
