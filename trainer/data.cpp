@@ -109,12 +109,12 @@ private:
   void read_chunk(Chunk& chunk) {
     std::string_view rest = chunk.lines;
     while (!rest.empty()) {
-      const size_t end = std::min(rest.find('\n'), rest.size() - 1) + 1;
+      const size_t end = std::min(rest.find('\n'), rest.size());
       if (auto error = read_line(rest.substr(0, end), chunk)) {
         chunk.error = std::move(error);
         return;
       }
-      rest.remove_prefix(end);
+      rest.remove_prefix(std::min(end + 1, rest.size()));
     }
   }
 

@@ -19,7 +19,8 @@ TEST(TextPlace, ExcerptPointsAtTheByte) {
   EXPECT_EQ(excerpt("one\ntwo three\nfour", 8, 5), "two three\n    ^~~~~");
   EXPECT_EQ(excerpt("", 0, 1), "\n^");
   EXPECT_EQ(excerpt("a\x1B[2Jb", 5, 1), "a?[2Jb\n     ^"); // no escape reaches the terminal
-  EXPECT_EQ(excerpt("\xFF\xFE!", 2, 1), "?" "?!\n  ^");
+  EXPECT_EQ(excerpt("\xFF\xFE!", 2, 1), "?"
+                                        "?!\n  ^");
   const std::string line(10'000, 'x');
   EXPECT_LT(excerpt(line, 5'000, 1).size(), 200u);
 }
