@@ -71,9 +71,16 @@ Result<AddedLists> read_added_tokens(const JsonPlace& root, const Vocabulary& vo
   return lists;
 }
 
+// A Sequence of nothing, as some files have it.
+bool is_empty_sequence(const JsonPlace& place) {
+  const auto type = place.text("type");
+  const auto* list = place.find("normalizers");
+  return type && *type == "Sequence" && list && list->is_array() && list->empty();
+}
+
 // Parts that may be there without a say in the ids, and parts that must not be there.
 Result<void> check_other_parts(const JsonPlace& root) {
-  if (root.find("normalizer")) {
+  if (root.find("normalizer") && !is_empty_sequence(root.at("normalizer"))) {
     const auto type = root.at("normalizer").text("type");
     return Error{root.path + ".normalizer is of type " + quote(type ? *type : "") +
                      ", which is not supported",

@@ -174,6 +174,10 @@ TEST(Tokenizer, PretokenizersThatAreRefused) {
 
 TEST(Tokenizer, OtherPartsThatAreRefused) {
   expect_part(changed("/normalizer", {{"type", "NFC"}}), "normalizer is of type 'NFC'");
+  EXPECT_EQ(changed("/normalizer", {{"type", "Sequence"}, {"normalizers", json::array()}}),
+            "no error");
+  expect_part(changed("/normalizer", {{"type", "Sequence"}, {"normalizers", {1}}}),
+              "normalizer is of type 'Sequence'");
   expect_part(changed("/normalizer", 3), "normalizer is of type ''");
   expect_part(changed("/post_processor", {{"type", "Magic"}}), "post_processor is of type 'Magic'");
   EXPECT_EQ(changed("/post_processor", {{"type", "TemplateProcessing"}}), "no error");
