@@ -14,7 +14,13 @@
  *               the others. step_error() is per thread.
  *   Time        Deadlines are in seconds (double); a negative value waits as long as it takes,
  *               0 tests without waiting.
+ *   Processes   A child made by fork() (a data loader's worker) must not use the handle: its calls
+ *               return STEP_ERR_ARGUMENT, and the parent's connection does not notice the child.
  *   Output      The library prints nothing, installs no signal handler and never ends the process.
+ *   Safety      With the plugin, ranks and store prove to each other that they know the step's
+ *               secret token; it never travels. Elsewhere there is no secret: the token is made of
+ *               what the ranks share (job, step, MASTER_ADDR) and only keeps steps from being mixed
+ *               up. Data are neither encrypted nor signed: use a trusted network.
  */
 #ifndef LIBSTEP_STEP_H
 #define LIBSTEP_STEP_H
@@ -48,7 +54,8 @@ typedef enum {
   STEP_ERR_CONNECT = 3,     /* rank 0's store cannot be reached within the deadline */
   STEP_ERR_AUTH = 4,        /* the peer does not know this step's token */
   STEP_ERR_TIMEOUT = 5,     /* the deadline passed; step_error() names the ranks that did not come */
-  STEP_ERR_LOST = 6,        /* a rank left without step_close(); step_error() names it */
+  STEP_ERR_LOST = 6,        /* waiting is in vain: a rank was lost (it ended without step_close())
+                               or left before the others were done; step_error() names it */
   STEP_ERR_NOT_FOUND = 7,   /* no such key */
   STEP_ERR_TOO_SMALL = 8,   /* the caller's buffer is too small; *length says what is needed */
   STEP_ERR_PROTOCOL = 9,    /* the peer speaks another protocol, or an answer is malformed */
@@ -66,8 +73,9 @@ typedef enum {
 } step_source_t;
 
 typedef struct {
-  size_t size;           /* sizeof(step_options_t), for growth */
-  double connect_seconds;/* how long step_open() waits for rank 0; 0 means 300 */
+  size_t size;            /* sizeof(step_options_t), for growth */
+  double connect_seconds; /* how long step_open() waits for rank 0; 0 means 300 */
+  double linger_seconds;  /* how long rank 0 still serves in step_close(); 0 means 30, < 0 none */
 } step_options_t;
 
 STEP_API int step_api_version(void);
@@ -77,17 +85,23 @@ STEP_API const char* step_strerror(int code); /* static text, never NULL */
  * Finds out who this process is and joins the step's store; rank 0 serves it from a thread of its
  * own. Collective in effect: returns once the connection to rank 0 stands, not when all are here
  * (step_barrier() does that). options may be NULL. On failure *step is untouched and
- * step_error(NULL) has the text for this thread.
+ * step_error(NULL) has the text for this thread. A process may open the step again if all do: the
+ * n-th step_open() of each rank belong together. In rank 0 of a large step the soft limit of open
+ * files is raised as far as needed and allowed: each rank is one descriptor.
  */
 STEP_API step_err_t step_open(step_t** step, const step_options_t* options);
 
 /*
  * Says goodbye, so that the others do not take this rank for lost, and frees the handle. Rank 0
- * keeps serving until every other rank has left or linger_seconds (30) have passed. NULL is fine.
+ * keeps serving until every other rank has come and left or linger_seconds have passed. NULL is
+ * fine. No other thread may be using the handle.
  */
 STEP_API void step_close(step_t* step);
 
-/* Text of the last failure on this handle in this thread ("" if none); step may be NULL. */
+/*
+ * Text of this thread's last failure if it was one on this handle, or "". step may be NULL: of
+ * step_open(), or of a call with a NULL handle.
+ */
 STEP_API const char* step_error(const step_t* step);
 STEP_API const char* step_hint(const step_t* step); /* what to do about it, or "" */
 
@@ -106,7 +120,10 @@ STEP_API const char* step_strategy(const step_t* step);    /* "fsdp", "ddp" or "
 STEP_API const char* step_id(const step_t* step);          /* "4711.0", or "" outside Slurm */
 STEP_API int step_restart_count(const step_t* step);       /* 0 on the first run of a job */
 
-/* Address and port where this program may let its own rank 0 listen (MASTER_ADDR, MASTER_PORT). */
+/*
+ * Address and port where this program may let its own rank 0 listen (MASTER_ADDR, MASTER_PORT, or
+ * a port that rank 0 found free and holds). A server there must set SO_REUSEADDR, as most do.
+ */
 STEP_API const char* step_master_address(const step_t* step);
 STEP_API int step_master_port(const step_t* step);
 /* Of rank 0's store, "address:port"; "" in a world of one. */
@@ -116,10 +133,12 @@ STEP_API const char* step_store_address(const step_t* step);
 STEP_API step_err_t step_set(step_t* step, const char* key, const void* value, size_t length);
 /*
  * Waits until the key exists. *length is the capacity of value on entry and the value's length on
- * return; with STEP_ERR_TOO_SMALL it is what is needed and value is untouched.
+ * return; with STEP_ERR_TOO_SMALL it is what is needed and value is untouched. Where the key is
+ * missing, seconds of 0 give STEP_ERR_NOT_FOUND, others STEP_ERR_TIMEOUT in the end.
  */
 STEP_API step_err_t step_get(step_t* step, const char* key, void* value, size_t* length,
                              double seconds);
+/* Waits until all keys exist, as step_get() does for one. */
 STEP_API step_err_t step_wait(step_t* step, const char* const* keys, size_t count, double seconds);
 /* The value is a decimal text; a missing key counts as 0. *result (may be NULL) is the new sum. */
 STEP_API step_err_t step_add(step_t* step, const char* key, int64_t delta, int64_t* result);
@@ -134,9 +153,11 @@ STEP_API step_err_t step_delete(step_t* step, const char* key, int* existed);
 STEP_API step_err_t step_key_count(step_t* step, int64_t* count);
 
 /*
- * Collectives over the store: every rank calls them in the same order. Small data only: they go
- * through rank 0. When the deadline passes every waiting rank gets STEP_ERR_TIMEOUT and
- * step_error() names the ranks that did not come, with their nodes.
+ * Collectives over the store: every rank calls them in the same order, and all return when the last
+ * has come. Small data only: they go through rank 0, in all at most STEP_VALUE_MAX bytes. When the
+ * deadline of one rank passes every waiting rank gets STEP_ERR_TIMEOUT and step_error() names the
+ * ranks that did not come, with their nodes; those get it, too, when they come. Ranks that call
+ * different collectives get STEP_ERR_ARGUMENT.
  */
 STEP_API step_err_t step_barrier(step_t* step, double seconds);
 STEP_API step_err_t step_broadcast(step_t* step, int root, void* data, size_t length,
@@ -147,8 +168,9 @@ STEP_API step_err_t step_all_gather(step_t* step, const void* in, size_t length,
 
 /*
  * Waits until a rank is lost (its process ended or its connection broke without step_close()) and
- * gives the first one. STEP_ERR_TIMEOUT when none was lost in time; STEP_ERR_NOT_FOUND when the
- * handle was closed meanwhile by step_close_watch(). Meant for a thread of the caller.
+ * gives the first one; step_error() then says which and where. STEP_ERR_TIMEOUT when none was lost
+ * in time; STEP_ERR_NOT_FOUND after step_close_watch(), or once rank 0 has closed the step. Meant
+ * for a thread of the caller.
  */
 STEP_API step_err_t step_wait_lost(step_t* step, int* rank, double seconds);
 /* Wakes a thread in step_wait_lost(), so that it can be joined before step_close(). */

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "libstep/identity.h"
+
+#include "libstep/core/sha256.h"
+#include "libstep/core/text.h"
+#include "libstep/identity_sources.h"
+
+namespace dist_train {
+
+const std::string* Variables::find(std::string_view name) const {
+  const auto found = environment_.find(name);
+  return found == environment_.end() || found->second.empty() ? nullptr : &found->second;
+}
+
+std::string Variables::text(std::string_view name) const {
+  const std::string* value = find(name);
+  return value ? *value : std::string();
+}
+
+std::string Variables::need_text(std::string_view name) {
+  if (!has(name))
+    complain({std::string(name) + " is not set, although other variables of its launcher are",
+              "start the program by the launcher, and pass its whole environment on"});
+  return text(name);
+}
+
+std::uint32_t Variables::number(std::string_view name, std::uint32_t low, std::uint32_t high,
+                                std::uint32_t when_missing) {
+  const std::string* value = find(name);
+  if (!value)
+    return when_missing;
+  const auto parsed = parse_number(*value, high);
+  if (parsed && *parsed >= low)
+    return static_cast<std::uint32_t>(*parsed);
+  complain({std::string(name) + "=" + quoted(*value) + " is not a number from " +
+                std::to_string(low) + " to " + std::to_string(high),
+            "unset it, or correct what sets it"});
+  return when_missing;
+}
+
+std::uint32_t Variables::need_number(std::string_view name, std::uint32_t low,
+                                     std::uint32_t high) {
+  (void)need_text(name);
+  return number(name, low, high, low);
+}
+
+void Variables::expect(std::string_view name, std::uint32_t value, std::string_view because) {
+  const auto seen = number(name, 0, UINT32_MAX, value);
+  if (seen != value)
+    complain({std::string(name) + "=" + std::to_string(seen) + " contradicts " +
+                  std::string(because) + ", which makes it " + std::to_string(value),
+              "unset " + std::string(name) + ", or start the program by one launcher only"});
+}
+
+void Variables::complain(Error error) {
+  if (!problem_)
+    problem_ = std::move(error);
+}
+
+bool in_slurm_step(const Variables& variables) {
+  // A batch script, an extern or an interactive step has a reserved step number or none at all.
+  constexpr std::uint32_t kReservedSteps = 0xfffffff0;
+  const auto step = parse_number(variables.text("SLURM_STEP_ID"), UINT32_MAX);
+  return variables.has("SLURM_STEP_ID") && (!step || *step < kReservedSteps) &&
+         variables.has("SLURM_PROCID") && variables.has("SLURM_STEP_NUM_TASKS");
+}
+
+void derive_meeting(Identity& identity, std::string_view shared) {
+  const Digest digest = sha256("libstep meeting\n" + std::string(shared));
+  identity.token = to_hex(as_text(digest).substr(0, 16));
+  const auto word = [&](std::size_t at) {
+    return std::uint32_t{digest[at]} << 24 | std::uint32_t{digest[at + 1]} << 16 |
+           std::uint32_t{digest[at + 2]} << 8 | digest[at + 3];
+  };
+  identity.meeting = {word(16), word(20), 0};
+}
+
+namespace {
+
+Identity single_identity(const std::string& host_name) {
+  Identity identity;
+  identity.source = STEP_SOURCE_SINGLE;
+  identity.source_text = "a single process";
+  identity.node_name = host_name;
+  identity.nodes = {host_name};
+  identity.master_address = "127.0.0.1";
+  derive_meeting(identity, "single");
+  return identity;
+}
+
+} // namespace
+
+Result<Identity> find_identity(const Environment& environment, const std::string& host_name) {
+  Variables variables(environment);
+  // torchrun inside a task gives each of its workers a rank of its own; what surrounds it then
+  // describes torchrun, not the worker. The plugin removes an inherited TORCHELASTIC_RUN_ID.
+  if (variables.has("TORCHELASTIC_RUN_ID"))
+    return launcher_identity(variables, host_name);
+  if (variables.has("DIST_TRAIN_VERSION"))
+    return plugin_identity(variables, host_name);
+  if (in_slurm_step(variables))
+    return slurm_identity(variables, host_name);
+  if (variables.has("RANK") || variables.has("WORLD_SIZE"))
+    return launcher_identity(variables, host_name);
+  return single_identity(host_name);
+}
+
+} // namespace dist_train

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// srun --dist-train: the plugin tells everything; what other variables say must agree.
+#include "libstep/core/rank_map.h"
+#include "libstep/core/text.h"
+#include "libstep/identity_sources.h"
+
+namespace dist_train {
+namespace {
+
+constexpr const char* kBecause = "the variables of srun --dist-train";
+
+bool is_token(const std::string& text) {
+  return text.size() == 32 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+// The layout is left out where it would be too long for the environment.
+void read_layout(Variables& variables, Identity& identity, const std::string& host_name) {
+  const std::string text = variables.text("DIST_TRAIN_LAYOUT");
+  identity.nodes.resize(identity.world);
+  identity.node_name = host_name;
+  if (text.empty()) {
+    identity.local_world = variables.need_number("LOCAL_WORLD_SIZE", 1, identity.world);
+    identity.local_rank = variables.need_number("LOCAL_RANK", 0, identity.local_world - 1);
+    identity.node_count = variables.need_number("GROUP_WORLD_SIZE", 1, identity.world);
+    identity.node_rank = variables.need_number("NODE_RANK", 0, identity.node_count - 1);
+    identity.nodes[identity.rank] = host_name;
+    return;
+  }
+  const auto map = parse_layout(text);
+  if (!map)
+    return variables.complain({"DIST_TRAIN_LAYOUT: " + map.error().message, map.error().hint,
+                               map.error().caret});
+  if (world_size(*map) != identity.world)
+    return variables.complain({"DIST_TRAIN_LAYOUT=" + quoted(text) + " has " +
+                                   std::to_string(world_size(*map)) + " ranks, WORLD_SIZE=" +
+                                   std::to_string(identity.world),
+                               "leave the variables of srun --dist-train as they are"});
+  for (const auto& node : map->nodes)
+    for (const auto rank : node.ranks)
+      identity.nodes[rank] = node.name;
+  identity.node_rank = node_rank_of(*map, identity.rank);
+  identity.node_count = static_cast<std::uint32_t>(map->nodes.size());
+  const NodeRanks& here = map->nodes[identity.node_rank];
+  identity.node_name = here.name;
+  identity.local_world = static_cast<std::uint32_t>(here.ranks.size());
+  while (here.ranks[identity.local_rank] != identity.rank)
+    ++identity.local_rank;
+  variables.expect("LOCAL_RANK", identity.local_rank, "DIST_TRAIN_LAYOUT");
+  variables.expect("LOCAL_WORLD_SIZE", identity.local_world, "DIST_TRAIN_LAYOUT");
+  variables.expect("NODE_RANK", identity.node_rank, "DIST_TRAIN_LAYOUT");
+}
+
+// An srun inside a task of the step inherits the variables of the step around it.
+void expect_own_step(Variables& variables, const std::string& step) {
+  if (!in_slurm_step(variables) || variables.has("SLURM_HET_SIZE"))
+    return;
+  const std::string here = variables.text("SLURM_JOB_ID") + "." + variables.text("SLURM_STEP_ID");
+  if (here != step)
+    variables.complain({"DIST_TRAIN_STEP=" + quoted(step) + " is not this step, " + here +
+                            ": the variables were inherited from a step around it",
+                        "give the inner srun --dist-train, too, or unset the DIST_TRAIN_* "
+                        "variables before it"});
+}
+
+} // namespace
+
+Result<Identity> plugin_identity(Variables variables, const std::string& host_name) {
+  if (variables.text("DIST_TRAIN_VERSION") != "1")
+    return Error{"DIST_TRAIN_VERSION=" + quoted(variables.text("DIST_TRAIN_VERSION")) +
+                     " is of a plugin that this library, which knows version 1, does not understand",
+                 "install libstep and the plugin from one release"};
+  Identity identity;
+  identity.source = STEP_SOURCE_PLUGIN;
+  identity.step_id = variables.need_text("DIST_TRAIN_STEP");
+  identity.world = variables.need_number("WORLD_SIZE", 1, kMaxWorld);
+  identity.rank = variables.need_number("RANK", 0, identity.world - 1);
+  expect_own_step(variables, identity.step_id);
+  if (in_slurm_step(variables))
+    variables.expect("SLURM_PROCID", identity.rank, std::string(kBecause) + " (RANK)");
+  if (!variables.problem())
+    read_layout(variables, identity, host_name);
+
+  identity.source_text = "srun --dist-train (step " + identity.step_id + ")";
+  identity.strategy = variables.text("DIST_TRAIN_STRATEGY");
+  if (!identity.strategy.empty() && identity.strategy != "fsdp" && identity.strategy != "ddp")
+    variables.complain({"DIST_TRAIN_STRATEGY=" + quoted(identity.strategy) +
+                            " is neither fsdp nor ddp",
+                        "leave the variables of srun --dist-train as they are"});
+  identity.restart_count = variables.number("DIST_TRAIN_RESTART_COUNT", 0, UINT32_MAX, 0);
+  identity.master_address = variables.need_text("MASTER_ADDR");
+  identity.master_port =
+      static_cast<std::uint16_t>(variables.need_number("MASTER_PORT", 1, 65535));
+
+  identity.token = variables.need_text("DIST_TRAIN_TOKEN");
+  if (!identity.token.empty() && !is_token(identity.token)) // its value stays out of messages
+    variables.complain({"DIST_TRAIN_TOKEN is not 32 lower-case hexadecimal digits, but " +
+                            std::to_string(identity.token.size()) + " bytes of something else",
+                        "leave the variables of srun --dist-train as they are"});
+  const std::string store = variables.need_text("DIST_TRAIN_STORE");
+  if (!store.empty()) {
+    auto endpoint = parse_endpoint(store);
+    if (endpoint)
+      identity.store = *std::move(endpoint);
+    else
+      variables.complain(
+          {"DIST_TRAIN_STORE: " + endpoint.error().message, endpoint.error().hint});
+  }
+  constexpr std::uint32_t kMaxFd = 0x7fffffff;
+  if (identity.rank == 0 && variables.has("DIST_TRAIN_STORE_FD"))
+    identity.store_fd = variables.number("DIST_TRAIN_STORE_FD", 3, kMaxFd, 3);
+  if (identity.rank == 0 && variables.has("DIST_TRAIN_PORT_FD"))
+    identity.port_fd = variables.number("DIST_TRAIN_PORT_FD", 3, kMaxFd, 3);
+  if (variables.problem())
+    return *variables.problem();
+  return identity;
+}
+
+} // namespace dist_train

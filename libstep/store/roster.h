@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Who of the step is here, and answers on their way to ranks. Values only; the server's thread is
+// the only one that touches them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libstep/core/result.h"
+#include "libstep/store/socket.h"
+#include "libstep/store/wire.h"
+
+namespace dist_train {
+
+using Body = std::shared_ptr<const std::string>;
+
+struct Answer {
+  std::uint32_t rank = 0;
+  std::uint32_t id = 0;
+  std::uint8_t kind = STEP_OK;
+  Body body; // may be shared by many answers; null is empty
+};
+
+// A request whose answer is held back.
+struct Waiter {
+  std::uint32_t rank = 0;
+  std::uint32_t id = 0;
+  std::int64_t wait_ms = 0;
+  TimePoint deadline = TimePoint::max();
+
+  static Waiter of(std::uint32_t rank, std::uint32_t id, std::int64_t wait_ms, TimePoint now);
+};
+
+Answer answer(const Waiter& to, std::string body = {});
+Answer failure(const Waiter& to, step_err_t code, const Error& error);
+// Failures travel as one text; the reverse of what failure() does.
+Body failure_body(const Error& error);
+Error parse_failure(std::string_view body);
+
+std::string seconds_text(std::int64_t ms);  // "30 s", "0.5 s"
+
+enum class Presence : std::uint8_t { kAbsent, kHere, kLeft, kLost };
+
+class Roster {
+public:
+  // nodes: name of each rank's node, "" where the launcher did not tell.
+  explicit Roster(std::vector<std::string> nodes)
+      : nodes_(std::move(nodes)), presence_(nodes_.size(), Presence::kAbsent) {}
+
+  std::uint32_t world() const { return static_cast<std::uint32_t>(nodes_.size()); }
+  Presence of(std::uint32_t rank) const { return presence_[rank]; }
+  void mark(std::uint32_t rank, Presence presence) { presence_[rank] = presence; }
+  void name(std::uint32_t rank, std::string node) { nodes_[rank] = std::move(node); }
+
+  std::vector<std::uint32_t> all(Presence presence) const;
+  // "rank 2 (node02)", "ranks 4-7 (node03, never joined), rank 9 (node04)"; ranks in rising order.
+  std::string describe(const std::vector<std::uint32_t>& ranks) const;
+
+private:
+  std::vector<std::string> nodes_;
+  std::vector<Presence> presence_;
+};
+
+} // namespace dist_train

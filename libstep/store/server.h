@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The store's server: one thread in rank 0's process, epoll over the listening socket and one
+// connection a rank. Strangers (a wrong token, garbage, silence) never get past the handshake and
+// cost the ranks nothing: few bytes each, a deadline, and the oldest goes when they are too many.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "libstep/core/result.h"
+#include "libstep/store/socket.h"
+
+namespace dist_train {
+
+struct ServerOptions {
+  std::vector<std::string> nodes; // node of each rank, "" where unknown; its size is the world's
+  std::string token;
+  std::uint32_t generation = 1;
+  std::uint16_t program_port = 0; // told to every rank in the handshake
+  Socket listener;                    // may be none: a world of one
+};
+
+class Server {
+public:
+  // Starts the thread. own_end becomes rank 0's stream, in no need of a handshake.
+  static Result<std::unique_ptr<Server>> start(ServerOptions options, Socket& own_end);
+
+  // Serves until all other ranks have left or were lost, at most linger_seconds, then ends.
+  void stop(double linger_seconds);
+  ~Server();
+
+private:
+  class Loop;
+  explicit Server(std::unique_ptr<Loop> loop);
+
+  std::unique_ptr<Loop> loop_;
+  std::thread thread_;
+};
+
+} // namespace dist_train

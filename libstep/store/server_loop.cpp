@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "libstep/store/server_loop.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <exception>
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+namespace dist_train {
+namespace {
+
+constexpr auto kHandshake = std::chrono::seconds(10);
+constexpr std::size_t kStrangers = 64;            // beyond one a rank
+constexpr std::size_t kReadPiece = 256 << 10;
+constexpr std::size_t kQueueMax = 256u << 20;     // a rank that reads no answers is not read either
+
+} // namespace
+
+Server::Loop::Loop(ServerOptions options)
+    : options_(std::move(options)), roster_(options_.nodes), by_rank_(options_.nodes.size(), -1) {}
+
+Result<void> Server::Loop::prepare(Socket own_end) {
+  epoll_ = Socket(::epoll_create1(EPOLL_CLOEXEC));
+  wake_ = Socket(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!epoll_ || !wake_)
+    return Error{system_text("epoll or eventfd", errno)};
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = wake_.get();
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_.get(), &event) != 0)
+    return Error{system_text("epoll_ctl", errno)};
+  if (options_.listener) {
+    if (::fcntl(options_.listener.get(), F_SETFL, O_NONBLOCK) != 0)
+      return Error{system_text("fcntl", errno)};
+    resume_accepting();
+  }
+  Connection own;
+  own.phase = Connection::Phase::kOpen;
+  by_rank_[0] = own_end.get();
+  roster_.mark(0, Presence::kHere);
+  own.fd = std::move(own_end);
+  return add(std::move(own));
+}
+
+void Server::Loop::ask_to_stop(double linger_seconds) {
+  linger_.store(linger_seconds);
+  const std::uint64_t one = 1;
+  (void)!::write(wake_.get(), &one, sizeof one);
+}
+
+void Server::Loop::run() {
+  try {
+    serve();
+  } catch (const std::exception&) {
+    // Out of memory outside any one connection. Every rank sees its connection end and says so.
+  }
+  connections_.clear();
+  options_.listener.reset();
+}
+
+void Server::Loop::serve() {
+  std::array<epoll_event, 64> events;
+  for (;;) {
+    const int count = ::epoll_wait(epoll_.get(), events.data(), events.size(),
+                                   milliseconds_until(next_deadline()));
+    const TimePoint now = Clock::now();
+    for (int i = 0; i < count; ++i) {
+      const auto& event = events[static_cast<std::size_t>(i)];
+      if (event.data.fd == wake_.get()) {
+        std::uint64_t ignored = 0;
+        (void)!::read(wake_.get(), &ignored, sizeof ignored);
+      } else if (options_.listener && event.data.fd == options_.listener.get()) {
+        accept_all(now);
+      } else if (const auto found = connections_.find(event.data.fd);
+                 found != connections_.end()) {
+        Connection& connection = found->second;
+        if (!write(connection) || !read(connection, now))
+          ended_.push_back(event.data.fd);
+        else
+          watch(connection);
+      }
+    }
+    if (now >= resume_at_)
+      resume_accepting();
+    shed_strangers(now);
+    keys_.expire(now, answers_);
+    collectives_.expire(now, answers_);
+    settle();
+    if (finished(now))
+      return;
+  }
+}
+
+TimePoint Server::Loop::next_deadline() const {
+  TimePoint next = std::min(keys_.next_deadline(), collectives_.next_deadline());
+  next = std::min({next, stop_at_, resume_at_});
+  if (!strangers_.empty())
+    next = std::min(next, connections_.at(strangers_.front()).deadline);
+  return next;
+}
+
+bool Server::Loop::finished(TimePoint now) {
+  const double linger = linger_.load();
+  if (linger < 0)
+    return false;
+  if (stop_at_ == TimePoint::max())
+    stop_at_ = now + std::chrono::duration_cast<Clock::duration>(
+                         std::chrono::duration<double>(std::min(linger, 1e6)));
+  const bool all_left = std::none_of(by_rank_.begin() + 1, by_rank_.end(), [](int fd) {
+                          return fd >= 0;
+                        }) && roster_.all(Presence::kAbsent).empty();
+  if (!all_left && now < stop_at_)
+    return false;
+  tell_all(News::kClosing, {});
+  settle();
+  return true;
+}
+
+void Server::Loop::pause_accepting(TimePoint until) {
+  (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, options_.listener.get(), nullptr);
+  resume_at_ = until;
+}
+
+void Server::Loop::resume_accepting() {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = options_.listener.get();
+  (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, options_.listener.get(), &event);
+  resume_at_ = TimePoint::max();
+}
+
+void Server::Loop::accept_all(TimePoint now) {
+  // A bounded number at a time: a flood of strangers must not keep the ranks waiting.
+  for (int i = 0; i < 64; ++i) {
+    Socket fd(::accept4(options_.listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!fd) {
+      if (errno == EAGAIN)
+        return;
+      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+        if (strangers_.empty())
+          return pause_accepting(now + std::chrono::milliseconds(100));
+        drop(strangers_.front());
+      }
+      continue; // a peer that left again before it was accepted
+    }
+    tune_stream(fd);
+    const int number = fd.get();
+    Connection connection;
+    connection.fd = std::move(fd);
+    connection.deadline = now + kHandshake;
+    if (!add(std::move(connection)))
+      continue;
+    strangers_.push_back(number);
+    if (strangers_.size() > roster_.world() + kStrangers)
+      drop(strangers_.front()); // a rank that meets this fate tries again
+  }
+}
+
+void Server::Loop::shed_strangers(TimePoint now) {
+  while (!strangers_.empty() && connections_.at(strangers_.front()).deadline <= now)
+    drop(strangers_.front());
+}
+
+Result<void> Server::Loop::add(Connection connection) {
+  epoll_event event{};
+  event.events = connection.events = EPOLLIN;
+  event.data.fd = connection.fd.get();
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, event.data.fd, &event) != 0)
+    return Error{system_text("epoll_ctl", errno)};
+  connections_.insert_or_assign(event.data.fd, std::move(connection));
+  return {};
+}
+
+void Server::Loop::watch(Connection& connection) {
+  const bool reads = !connection.closing && connection.queued < kQueueMax;
+  const std::uint32_t wanted = (reads ? std::uint32_t{EPOLLIN} : 0) |
+                               (connection.out.empty() ? 0 : std::uint32_t{EPOLLOUT});
+  if (wanted == connection.events)
+    return;
+  epoll_event event{};
+  event.events = connection.events = wanted;
+  event.data.fd = connection.fd.get();
+  (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, event.data.fd, &event);
+}
+
+bool Server::Loop::read(Connection& connection, TimePoint now) {
+  // A few pieces at a time, so that one rank's large value does not hold up the others.
+  for (int i = 0; i < 4 && !connection.closing && connection.queued < kQueueMax; ++i) {
+    const std::size_t have = connection.in.size();
+    try {
+      connection.in.resize(have + kReadPiece);
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+    const ssize_t got = ::recv(connection.fd.get(), connection.in.data() + have, kReadPiece, 0);
+    const int error = errno;
+    connection.in.resize(have + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    if (got == 0)
+      return false;
+    if (got < 0)
+      return error == EAGAIN || error == EINTR;
+    if (!consume(connection, now))
+      return false;
+  }
+  return !connection.closing || !connection.out.empty();
+}
+
+void Server::Loop::queue(Connection& connection, std::string head, Body body) {
+  connection.queued += head.size() + (body ? body->size() : 0);
+  connection.out.push_back({std::move(head), std::move(body)});
+}
+
+bool Server::Loop::write(Connection& connection) {
+  while (!connection.out.empty()) {
+    const auto& [head, body] = connection.out.front();
+    const std::size_t body_size = body ? body->size() : 0;
+    const std::size_t from_head = std::min(connection.sent, head.size());
+    const std::size_t from_body = connection.sent - from_head;
+    // send() does not write through the pointer, but iovec has no const.
+    iovec parts[2] = {
+        {const_cast<char*>(head.data()) + from_head, head.size() - from_head},
+        {body ? const_cast<char*>(body->data()) + from_body : nullptr, body_size - from_body}};
+    msghdr message{};
+    message.msg_iov = parts;
+    message.msg_iovlen = 2;
+    const ssize_t sent = ::sendmsg(connection.fd.get(), &message, MSG_NOSIGNAL);
+    if (sent < 0) {
+      if (errno == EINTR)
+        continue;
+      return errno == EAGAIN;
+    }
+    connection.sent += static_cast<std::size_t>(sent);
+    if (connection.sent == head.size() + body_size) {
+      connection.queued -= connection.sent;
+      connection.sent = 0;
+      connection.out.pop_front();
+    }
+  }
+  return !connection.closing;
+}
+
+// Queues what has been answered and drops what has ended, until neither leads to more.
+void Server::Loop::settle() {
+  while (!answers_.empty() || !ended_.empty()) {
+    std::vector<int> touched;
+    for (auto& made : std::exchange(answers_, {})) {
+      const int fd = by_rank_[made.rank];
+      if (fd < 0)
+        continue;
+      const auto length = static_cast<std::uint32_t>(made.body ? made.body->size() : 0);
+      queue(connections_.at(fd), encode(Header{length, made.id, made.kind}), made.body);
+      touched.push_back(fd);
+    }
+    for (const int fd : touched) {
+      Connection& connection = connections_.at(fd);
+      if (write(connection))
+        watch(connection);
+      else
+        ended_.push_back(fd);
+    }
+    for (const int fd : std::exchange(ended_, {}))
+      drop(fd);
+  }
+}
+
+void Server::Loop::drop(int fd) {
+  const auto found = connections_.find(fd);
+  if (found == connections_.end())
+    return;
+  const Connection& connection = found->second;
+  const bool open = connection.phase == Connection::Phase::kOpen;
+  const std::uint32_t rank = connection.rank;
+  if (!open)
+    strangers_.remove(fd);
+  connections_.erase(found); // closes it, which also ends epoll's watch
+  if (open && by_rank_[rank] == fd) {
+    by_rank_[rank] = -1;
+    if (roster_.of(rank) == Presence::kHere)
+      gone(rank, Presence::kLost);
+  }
+}
+
+} // namespace dist_train

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The thread behind Server: connections, handshakes, frames. Only server*.cpp includes this.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "libstep/store/collectives.h"
+#include "libstep/store/key_store.h"
+#include "libstep/store/server.h"
+
+namespace dist_train {
+
+// One stream, from its first byte to its last.
+struct Connection {
+  enum class Phase { kHello, kProof, kOpen };
+  struct Piece {
+    std::string head;
+    Body body;
+  };
+
+  Socket fd;
+  Phase phase = Phase::kHello;
+  bool closing = false;                  // reads nothing more, ends when `out` is empty
+  std::uint32_t rank = 0;                // once open
+  TimePoint deadline = TimePoint::max(); // of the handshake
+  Hello hello;
+  std::string nonce;
+  std::string in;
+  std::deque<Piece> out;
+  std::size_t sent = 0;   // of the first piece
+  std::size_t queued = 0; // bytes in `out`
+  std::uint32_t events = 0; // what epoll watches
+};
+
+class Server::Loop {
+public:
+  explicit Loop(ServerOptions options);
+  // rank 0's own stream comes with the call.
+  Result<void> prepare(Socket own_end);
+  void run(); // the thread's body
+  void ask_to_stop(double linger_seconds); // from another thread
+
+private:
+  void serve();
+  bool finished(TimePoint now);
+  TimePoint next_deadline() const;
+
+  // server_loop.cpp: streams.
+  void accept_all(TimePoint now);
+  void pause_accepting(TimePoint until);
+  void resume_accepting();
+  void shed_strangers(TimePoint now);
+  Result<void> add(Connection connection);
+  bool read(Connection& connection, TimePoint now); // false: the connection has ended
+  bool write(Connection& connection);               // likewise
+  void queue(Connection& connection, std::string head, Body body = nullptr);
+  void watch(Connection& connection);
+  void settle();
+  void drop(int fd);
+
+  // server_protocol.cpp: what the bytes mean.
+  bool consume(Connection& connection, TimePoint now); // false: not ours, or malformed
+  bool take_hello(Connection& connection);
+  bool take_proof(Connection& connection);
+  void admit(Connection& connection);
+  Verdict judge(const Hello& hello) const;
+  void execute(Connection& connection, std::uint32_t id, Request& request, TimePoint now);
+  void gone(std::uint32_t rank, Presence presence);
+  void tell_all(News news, const std::string& body);
+
+  ServerOptions options_;
+  Roster roster_;
+  KeyStore keys_{roster_};
+  Collectives collectives_{roster_};
+  std::vector<Answer> answers_; // made, not yet queued on their streams
+  std::vector<std::string> lost_news_;
+
+  Socket epoll_;
+  Socket wake_;
+  TimePoint resume_at_ = TimePoint::max(); // accepting pauses when descriptors run out
+  std::unordered_map<int, Connection> connections_;
+  std::vector<int> by_rank_;  // descriptor of each rank here, or -1
+  std::list<int> strangers_;  // in the handshake, oldest first
+  std::vector<int> ended_;    // to be dropped
+
+  std::atomic<double> linger_{-1}; // 0 or more once asked to stop
+  TimePoint stop_at_ = TimePoint::max();
+};
+
+} // namespace dist_train

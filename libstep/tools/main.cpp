@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The dist-train command: one file per sub-command.
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libstep/core/text.h"
+#include "libstep/tools/env.h"
+
+namespace {
+
+constexpr const char* kHelp =
+    "dist-train: looks at distributed jobs from inside\n"
+    "\n"
+    "  dist-train env [--json]   who this process is in its step, and the variables behind it\n"
+    "  dist-train --version      the release\n"
+    "  dist-train --help         this text\n"
+    "\n"
+    "Example: srun -N2 --ntasks-per-node=2 --dist-train dist-train env\n";
+
+int run(const std::vector<std::string>& arguments) {
+  using namespace dist_train;
+  if (arguments.empty()) {
+    std::fputs(kHelp, stderr);
+    return 2;
+  }
+  const std::string& word = arguments.front();
+  const std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
+  if (word == "env")
+    return run_env(rest);
+  if ((word == "--version" || word == "--help" || word == "help") && !rest.empty()) {
+    std::fprintf(stderr, "dist-train: %s takes no argument, not %s\n", word.c_str(),
+                 quoted(rest.front()).c_str());
+    return 2;
+  }
+  if (word == "--version") {
+    std::puts("dist-train " DIST_TRAIN_RELEASE);
+    return 0;
+  }
+  if (word == "--help" || word == "help") {
+    std::fputs(kHelp, stdout);
+    return 0;
+  }
+  std::string near;
+  if (const auto guess = nearest(word, {"env", "help", "--help", "--version"}))
+    near = "; did you mean '" + std::string(*guess) + "'?";
+  std::fprintf(stderr, "dist-train: unknown command %s%s  dist-train --help lists all\n",
+               quoted(word).c_str(), near.c_str());
+  return 2;
+}
+
+} // namespace
+
+int main(int count, char** words) {
+  try {
+    return run(std::vector<std::string>(words + 1, words + count));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "dist-train: %s\n", error.what());
+    return 1;
+  }
+}
