@@ -63,14 +63,14 @@ Setback from_verdict(Verdict verdict, const JoinPlan& plan, const std::string& w
 }
 
 Outcome try_place(const Endpoint& place, const JoinPlan& plan, TimePoint deadline) {
-  const std::string where =
-      "the store of " + plan.store_rank_text + " at " + host_port_text(place.host, place.port);
+  const std::string store = "the store of " + plan.store_rank_text;
+  const std::string where = store + " at " + host_port_text(place.host, place.port);
   const auto in_vain = [&](const Error& error) {
     return Setback{STEP_ERR_CONNECT, {where + ": " + error.message}};
   };
   auto stream = connect_to(place, deadline);
   if (!stream)
-    return in_vain(stream.error());
+    return Setback{STEP_ERR_CONNECT, {store + ": " + stream.error().message}};
 
   Hello hello;
   hello.rank = plan.rank;
@@ -155,8 +155,8 @@ std::variant<Joined, Refusal> join_store(const JoinPlan& plan) {
   }
   return Refusal{STEP_ERR_CONNECT,
                  {last.message + "; tried for " + seconds_text(in_all.count()),
-                  last.hint.empty() ? "see whether that rank started, and that its port can be "
-                                      "reached from this node"
+                  last.hint.empty() ? "see whether that rank started and called step_open(), and "
+                                      "that its port can be reached from this node"
                                     : last.hint}};
 }
 

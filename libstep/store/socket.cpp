@@ -7,12 +7,9 @@
 #include <cerrno>
 #include <climits>
 #include <cstring>
-#include <memory>
 #include <system_error>
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -20,7 +17,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "libstep/core/rendezvous.h"
 #include "libstep/core/text.h"
+#include "libstep/os/connect.h"
 
 namespace dist_train {
 namespace {
@@ -71,33 +70,15 @@ Result<void> wait_for(const Socket& fd, short events, TimePoint deadline, std::s
   }
 }
 
-Result<Socket> connect_address(const addrinfo& address, TimePoint deadline) {
-  Socket fd(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd)
-    return Error{system_text("socket", errno)};
-  if (::connect(fd.get(), address.ai_addr, address.ai_addrlen) != 0) {
-    if (errno != EINPROGRESS && errno != EINTR)
-      return Error{system_text("connect", errno)};
-    if (auto ready = wait_for(fd, POLLOUT, deadline, "connect"); !ready)
-      return ready.error();
-    int error = 0;
-    socklen_t size = sizeof error;
-    if (getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size) != 0)
-      error = errno;
-    if (error != 0)
-      return Error{system_text("connect", error)};
-  }
-  // A port of this very node in the ephemeral range can connect to itself; that is nobody.
+// A port of this very node in the ephemeral range can connect to itself; that is nobody.
+bool met_itself(const Socket& fd) {
   sockaddr_storage here{};
   sockaddr_storage there{};
   socklen_t here_size = sizeof here;
   socklen_t there_size = sizeof there;
-  if (getsockname(fd.get(), reinterpret_cast<sockaddr*>(&here), &here_size) == 0 &&
-      getpeername(fd.get(), reinterpret_cast<sockaddr*>(&there), &there_size) == 0 &&
-      here_size == there_size && std::memcmp(&here, &there, here_size) == 0)
-    return Error{"connect: the socket met itself, nobody listens there"};
-  tune_stream(fd);
-  return fd;
+  return getsockname(fd.get(), reinterpret_cast<sockaddr*>(&here), &here_size) == 0 &&
+         getpeername(fd.get(), reinterpret_cast<sockaddr*>(&there), &there_size) == 0 &&
+         here_size == there_size && std::memcmp(&here, &there, here_size) == 0;
 }
 
 } // namespace
@@ -166,25 +147,15 @@ void tune_stream(const Socket& fd) {
 }
 
 Result<Socket> connect_to(const Endpoint& endpoint, TimePoint deadline) {
-  addrinfo hints{};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  const int code = getaddrinfo(endpoint.host.c_str(), std::to_string(endpoint.port).c_str(), &hints,
-                               &found);
-  if (code != 0)
-    return Error{"the name '" + endpoint.host + "' has no address: " +
-                 (code == EAI_SYSTEM ? system_text("getaddrinfo", errno) : gai_strerror(code))};
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> list(found, freeaddrinfo);
-  Error last{"connect: the name '" + endpoint.host + "' has no address"};
-  for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) {
-    auto fd = connect_address(*address, deadline);
-    if (fd)
-      return fd;
-    last = fd.error();
-  }
-  return last;
+  auto connected = connect_to(endpoint.host, endpoint.port, deadline);
+  if (!connected)
+    return connected.error();
+  Socket fd(*std::move(connected));
+  if (met_itself(fd))
+    return Error{"cannot connect to " + host_port_text(endpoint.host, endpoint.port) +
+                 ": the socket met itself, nobody listens there"};
+  tune_stream(fd);
+  return fd;
 }
 
 Result<void> send_all(const Socket& fd, std::string_view bytes, TimePoint deadline) {
