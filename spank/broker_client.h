@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A task's side of the rendezvous in srun.
+#pragma once
+
+#include "libstep/core/result.h"
+#include "spank/broker_messages.h"
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+namespace dist_train {
+
+struct BrokerAddress {
+  std::vector<std::string> hosts; // literal addresses or names, tried in this order
+  std::uint16_t port = 0;         // 0: srun offers no broker
+  Token token{};
+};
+
+enum class Reach {
+  kAnswered,
+  kNotThere, // nothing listens: this srun has no broker (any more)
+  kFailed,   // it cannot be reached, or does not answer as ours would
+};
+
+struct Exchange {
+  Reach reach = Reach::kFailed;
+  Answer answer; // kAnswered
+  Error error;   // otherwise; names the address
+};
+
+// One report, one answer.
+Exchange exchange(const BrokerAddress& broker, const Report& report, std::chrono::seconds limit);
+
+// Reports without waiting for the answer; for what is good to know in srun only.
+void mention(const BrokerAddress& broker, const Report& report);
+
+// Repeats the report until the answer is not kPending, at growing intervals, or `limit` is over
+// (then the last answer, still kPending).
+Exchange ask(const BrokerAddress& broker, const Report& report, std::chrono::seconds limit);
+
+} // namespace dist_train

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What tasks and srun say to each other: one report from a task, one answer to it. Pure values and
+// their bytes. Every message is authenticated with the step's token, which itself never travels;
+// the answer also covers the report's nonce, so that an old answer does not pass for a new one.
+#pragma once
+
+#include "libstep/core/rendezvous.h"
+#include "libstep/core/report.h"
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace dist_train {
+
+using Nonce = std::array<char, 16>;
+
+// 128 bits, the step's secret.
+using Token = std::array<char, 16>;
+std::string token_text(const Token& token);
+std::optional<Token> parse_token(std::string_view text);
+
+// What a task wants to know.
+enum class Want : std::uint16_t {
+  kNothing, // it knows all; the answer says only that the report arrived
+  kMaster,  // rank 0's address and ports
+  kLayout,  // that, and which ranks every node has: the answer waits for all nodes
+};
+
+// Where rank 0 is.
+struct Master {
+  std::string node;
+  std::string address;   // literal
+  std::string interface; // of that address; "" if unknown
+  Ports ports;
+};
+
+struct Report {
+  Nonce nonce{};
+  Want want = Want::kNothing;
+  bool has_row = false; // `row` counts for the table
+  bool failed = false;  // the task cannot start; the others need not wait for it
+  std::uint32_t world_size = 0;
+  MappingRow row;               // its node, rank and local rank count in every report
+  std::string node_ranks;       // of the task's node, as a set
+  std::string node_list;        // of the step, compressed; "" if too long
+  std::optional<Master> master; // from rank 0; its node is row.node
+};
+
+enum class Status : std::uint16_t {
+  kReady,
+  kPending, // ask again
+  kFailed,  // rank 0 cannot start, or the reports contradict each other; `note` says which
+};
+
+struct Answer {
+  Status status = Status::kPending;
+  Master master;
+  std::uint32_t node_rank = 0;  // of the asking task's node
+  std::uint32_t node_count = 0; // 0 unless the layout was asked for
+  std::string note;             // kPending: nodes that have not come; kFailed: why
+  std::string layout;           // may be "" for very large steps
+};
+
+// Longest texts that travel; longer ones in these members are cut (node_list: left out).
+inline constexpr std::size_t kReportSize = 3200;
+inline constexpr std::size_t kAnswerSize = 1024; // without the layout
+inline constexpr std::size_t kMaxLayoutSize = 4u << 20;
+
+// Nothing when node_ranks is too long to travel.
+std::optional<std::string> encode(const Report& report, const Token& token);
+// Nothing when the bytes are not a report, or not of this step.
+std::optional<Report> decode_report(std::string_view bytes, const Token& token);
+
+std::string encode(const Answer& answer, const Token& token, const Nonce& nonce);
+// Length of the whole answer, once its first kAnswerSize bytes are there; nothing if they are none.
+std::optional<std::size_t> answer_length(std::string_view head);
+std::optional<Answer> decode_answer(std::string_view bytes, const Token& token, const Nonce& nonce);
+
+} // namespace dist_train

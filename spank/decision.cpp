@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "spank/decision.h"
+
+namespace dist_train {
+
+namespace {
+
+// A lower voice's `off` does not weaken a command line that asks for the step.
+Options on_command_line(Options said, const Options& lower) {
+  auto merged = merge(said, lower);
+  if (!said.mode && merged.mode.value_or(Mode::kOff) == Mode::kOff)
+    merged.mode = Mode::kTorch;
+  return merged;
+}
+
+} // namespace
+
+Options decide(const Voices& voices) {
+  auto decided = voices.plugstack.value_or(Options{});
+  if (voices.inherited)
+    decided = on_command_line(*voices.inherited, decided);
+  if (voices.environment)
+    decided = merge(*voices.environment, decided);
+  if (voices.line)
+    decided = on_command_line(*voices.line, decided);
+  if (!decided.mode)
+    decided.mode = Mode::kOff;
+  return decided;
+}
+
+} // namespace dist_train

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "spank/local.h"
+
+#include "spank/broker.h"
+#include "spank/decision.h"
+#include "spank/names.h"
+#include "spank/slurm_log.h"
+#include "spank/srun_line.h"
+#include "spank/srun_ports.h"
+
+#include "libstep/os/port.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <unistd.h>
+
+namespace dist_train::local {
+
+namespace {
+
+struct State {
+  Voices voices;
+  std::optional<Error> plugstack_error;
+  std::string inherited_text;
+  bool has_inherited = false;
+  int callbacks = 0;
+  bool kill_set = false;
+  Options options; // decided in init_post_opt
+  std::unique_ptr<Broker> broker;
+};
+
+State* state = nullptr; // from init to exit
+
+// What sbatch or salloc passed on: Slurm drops the first part of the name before it loads plugins.
+const char* inherited_option() {
+  constexpr const char* kPassedOn =
+      "SLURM_SPANK__SLURM_SPANK_OPTION_" DIST_TRAIN_PLUGIN_NAME "_dist_train";
+  const char* value = std::getenv(kPassedOn);
+  return value ? value : std::getenv(kPassedOn + sizeof "SLURM_SPANK_" - 1);
+}
+
+std::optional<Options> user_variable(std::optional<Error>& error) {
+  const char* text = std::getenv(kUserVariable);
+  if (!text || !*text)
+    return std::nullopt;
+  auto options = parse_options(text, OptionSource::kEnvironment);
+  if (options)
+    return *std::move(options);
+  error = options.error();
+  error->message += " in the variable " + std::string(kUserVariable);
+  return std::nullopt;
+}
+
+std::optional<Options> if_valid(const std::string& text) {
+  auto options = parse_options(text);
+  return options ? std::optional<Options>(*std::move(options)) : std::nullopt;
+}
+
+// Slurm reads SLURM_KILL_BAD_EXIT before any option of ours is known, so the decision is taken on a
+// preview of it; what is wrong in there is reported when Slurm hands it over.
+void preview_kill() {
+  auto line = read_srun_line(own_arguments());
+  std::optional<Error> ignored;
+  Voices voices = state->voices;
+  if (line.has_dist_train)
+    voices.line = if_valid(line.dist_train);
+  voices.environment = user_variable(ignored);
+  if (state->has_inherited)
+    voices.inherited = if_valid(state->inherited_text);
+  auto options = decide(voices);
+  if (options.mode == Mode::kTorch && options.kill.value_or(true) && !line.kills_on_bad_exit &&
+      !std::getenv(kSlurmKillVariable)) {
+    setenv(kSlurmKillVariable, "1", 1);
+    state->kill_set = true;
+  }
+}
+
+// No return code of an optional plugin ends srun here; nothing is allocated yet.
+[[noreturn]] void end_command(const Error& error) {
+  log_error(error);
+  _exit(1);
+}
+
+void warn_of_ports(const Options& options) {
+  auto range = options.port.value_or(kDefaultPorts);
+  auto ephemeral = ephemeral_ports();
+  if (overlap(range, ephemeral))
+    tell_user("port=" + std::to_string(range.low) + "-" + std::to_string(range.high) +
+              " overlaps the ports of outgoing connections (" + std::to_string(ephemeral.low) +
+              "-" + std::to_string(ephemeral.high) + "); a port may be taken when a step begins");
+}
+
+void open_broker() {
+  auto broker = Broker::open(site_srun_port_range());
+  if (!broker)
+    end_command(broker.error());
+  state->broker = *std::move(broker);
+  setenv(kTokenVariable, token_text(state->broker->token()).c_str(), 1);
+  setenv(kBrokerVariable, std::to_string(state->broker->port()).c_str(), 1);
+}
+
+} // namespace
+
+int init(bool in_srun, const std::vector<std::string>& plugstack) {
+  delete state;
+  state = new State;
+  std::string words;
+  for (const auto& word : plugstack)
+    words += (words.empty() ? "" : ",") + word;
+  auto site = parse_options(words, OptionSource::kPlugstack);
+  if (site)
+    state->voices.plugstack = *std::move(site);
+  else
+    state->plugstack_error = site.error();
+  if (!in_srun)
+    return 0;
+  for (const char* name : {kOptionsVariable, kTokenVariable, kBrokerVariable, kKillVariable})
+    unsetenv(name); // of an outer step, or somebody's invention
+  if (const char* inherited = inherited_option()) {
+    state->has_inherited = true;
+    state->inherited_text = inherited;
+  }
+  preview_kill();
+  return 0;
+}
+
+int option(const char* text) {
+  auto options = parse_options(text ? text : "");
+  if (!options) {
+    log_error(options.error());
+    return -1;
+  }
+  if (options->mode == Mode::kHelp) {
+    std::fputs(options_help().c_str(), stdout);
+    std::fflush(stdout);
+    _exit(0); // as --cpu-bind=help does; any other return lets the command go on or fails it
+  }
+  // Slurm hands over what was passed on before what stands on the line; each call replaces.
+  bool passed_on = state->has_inherited && state->callbacks++ == 0;
+  (passed_on ? state->voices.inherited : state->voices.line) = *std::move(options);
+  return 0;
+}
+
+int init_post_opt(bool in_srun) {
+  std::optional<Error> error;
+  state->voices.environment = user_variable(error);
+  if (error)
+    end_command(*error);
+  if (!in_srun || state->broker) // the second and later components of a heterogeneous step
+    return 0;
+  state->options = decide(state->voices);
+  const auto& v = state->voices;
+  if (state->options.mode == Mode::kOff) {
+    // Said aloud, since Slurm still hands the nodes an option that SLURM_DIST_TRAIN overrides.
+    if (v.line || v.environment || v.inherited)
+      setenv(kOptionsVariable, to_text(Mode::kOff), 1);
+    return 0;
+  }
+  if (state->plugstack_error)
+    end_command({"the site's plugstack line: " + state->plugstack_error->message,
+                 state->plugstack_error->hint, state->plugstack_error->caret});
+  warn_of_ports(state->options);
+  open_broker();
+  setenv(kOptionsVariable, canonical_text(state->options).c_str(), 1);
+  if (state->kill_set)
+    setenv(kKillVariable, "1", 1);
+  return 0;
+}
+
+int local_user_init(spank_t spank) {
+  if (!state || !state->broker)
+    return 0;
+  StepId id;
+  if (spank_get_item(spank, S_JOB_ID, &id.job) != ESPANK_SUCCESS ||
+      spank_get_item(spank, S_JOB_STEPID, &id.step) != ESPANK_SUCCESS)
+    id = {};
+  if (auto started = state->broker->start(id, state->options); !started) {
+    log_error(started.error());
+    return -1;
+  }
+  return 0;
+}
+
+void exit() {
+  delete state;
+  state = nullptr;
+}
+
+} // namespace dist_train::local

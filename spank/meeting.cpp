@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "spank/meeting.h"
+
+#include "libstep/os/connect.h"
+#include "libstep/os/interfaces.h"
+#include "libstep/os/port.h"
+#include "spank/plain_layout.h"
+#include "spank/rank_zero.h"
+
+#include <algorithm>
+#include <thread>
+
+namespace dist_train {
+
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+std::string who(const SlurmFacts& facts) {
+  return facts.node_name + " (rank " + std::to_string(facts.rank) + ")";
+}
+
+class Attempt {
+public:
+  Attempt(const SlurmFacts& facts, const Options& options, const BrokerAddress& broker)
+      : facts_(facts), options_(options), broker_(broker), layout_(plain_layout(facts)),
+        wait_(options.wait_seconds.value_or(kDefaultWaitSeconds)) {}
+
+  Result<Meeting> run(const MappingRow& row) {
+    auto reserved = reserved_ports(facts_.reserved_ports);
+    if (!reserved)
+      return reserved.error();
+    if (!facts_.heterogeneous) // else a port may be reserved on one component's nodes only
+      reserved_ = *reserved;
+    report_.world_size = facts_.world_size;
+    report_.row = row;
+    report_.node_ranks = id_set_text(facts_.node_ranks);
+    report_.node_list = facts_.node_list;
+    report_.has_row = options_.verbose.value_or(false);
+    auto error = facts_.rank == 0 ? be_found() : find();
+    if (error)
+      return *std::move(error);
+    fill_plan();
+    return std::move(meeting_);
+  }
+
+private:
+  // Rank 0: take the ports, choose an address, tell srun.
+  std::optional<Error> be_found() {
+    auto place = take_place(facts_, options_, reserved_, layout_ && layout_->nodes.size() == 1,
+                            broker_.hosts);
+    if (!place) {
+      report_.failed = true;
+      mention(broker_, report_);
+      return place.error();
+    }
+    master_ = place->master;
+    meeting_.store = std::move(place->store);
+    meeting_.held = std::move(place->held);
+    report_.master = master_;
+    report_.want = layout_ ? Want::kNothing : Want::kLayout;
+    auto said = ask(broker_, report_, wait_);
+    if (said.reach == Reach::kAnswered)
+      return take_answer(said.answer);
+    if (layout_ && (reserved_ || place->first_candidate))
+      return std::nullopt; // the others get there without srun
+    return Error{who(facts_) + " cannot tell the other ranks where it is: " + said.error.message,
+                 said.error.hint};
+  }
+
+  // Every other rank.
+  std::optional<Error> find() {
+    bool first_on_node = facts_.local_rank == 0;
+    if (layout_ && reserved_ && options_.iface.value_or("auto") == "auto") {
+      auto addresses = resolve(layout_->nodes.front().name);
+      if (!addresses.empty()) {
+        master_ = {layout_->nodes.front().name, addresses.front(), "", *reserved_};
+        if (report_.has_row)
+          exchange(broker_, report_, wait_);
+        else if (first_on_node)
+          mention(broker_, report_);
+        return std::nullopt;
+      }
+    }
+    report_.want = layout_ ? Want::kMaster : Want::kLayout;
+    auto found = ask(broker_, report_, wait_);
+    if (found.reach == Reach::kAnswered)
+      return take_answer(found.answer);
+    if (!layout_)
+      return Error{who(facts_) + " cannot learn where rank 0 is: " + found.error.message,
+                   "ranks of this step follow no order that a node could compute alone; use "
+                   "--distribution=block, or let the nodes reach srun"};
+    return compute(found.error);
+  }
+
+  std::optional<Error> take_answer(const Answer& answer) {
+    auto waited = std::to_string(wait_.count()) + " s";
+    if (answer.status == Status::kFailed)
+      return Error{who(facts_) + " stops: " + answer.note, ""};
+    if (answer.status == Status::kPending) {
+      std::string rank_zero = layout_ ? " on " + layout_->nodes.front().name : "";
+      return Error{who(facts_) + " waited " + waited + " for " +
+                       (layout_ ? "rank 0" + rank_zero : "all nodes") +
+                       (answer.note.empty() ? "" : "; no sign of " + answer.note),
+                   "look at that node's slurmd.log and at whether the plugin is installed there; "
+                   "wait=SECONDS waits longer"};
+    }
+    if (report_.want == Want::kNothing)
+      return std::nullopt;
+    if (!is_literal_address(answer.master.address) || answer.master.ports.master == 0)
+      return Error{"srun's answer has no address of rank 0", "the plugins' versions may differ"};
+    master_ = answer.master;
+    if (report_.want == Want::kLayout) {
+      meeting_.plan.layout = answer.layout;
+      meeting_.plan.node_rank = answer.node_rank;
+      meeting_.plan.node_count = answer.node_count;
+    }
+    return std::nullopt;
+  }
+
+  // Without srun's broker: the first ports of the step's sequence on the first node. Something must
+  // listen there, else the program would wait for nobody.
+  std::optional<Error> compute(const Error& why) {
+    const auto& node = layout_->nodes.front().name;
+    auto range = options_.port.value_or(kDefaultPorts);
+    auto ports = reserved_ ? *reserved_ : port_candidate(facts_.id, range, 0);
+    auto deadline = Clock::now() + wait_;
+    Error last{"", ""};
+    do {
+      auto addresses =
+          node == facts_.node_name ? std::vector<std::string>{"127.0.0.1"} : resolve(node);
+      if (addresses.empty())
+        return Error{who(facts_) + " cannot find an address of rank 0's node " + node + ", and " +
+                         why.message,
+                     why.hint};
+      auto fd = connect_to(addresses.front(), ports.store,
+                           std::min(deadline, Clock::now() + std::chrono::seconds(5)));
+      if (fd) {
+        auto own = source_of(node, addresses.front());
+        master_ = {node, own, "", ports};
+        return std::nullopt;
+      }
+      last = fd.error();
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    } while (Clock::now() < deadline);
+    return Error{who(facts_) + " does not find rank 0 on " + node + ": " + last.message + "; and " +
+                     why.message,
+                 "let the nodes reach srun's host, or set MpiParams=ports= in slurm.conf"};
+  }
+
+  // On rank 0's own node the loopback address served for the test only.
+  std::string source_of(const std::string& node, const std::string& tested) const {
+    if (node != facts_.node_name)
+      return tested;
+    auto place = choose_address(facts_, options_, layout_->nodes.size() == 1, broker_.hosts);
+    return place ? place->address : tested;
+  }
+
+  void fill_plan() {
+    auto& plan = meeting_.plan;
+    plan.id = facts_.id;
+    plan.rank = facts_.rank;
+    plan.world_size = facts_.world_size;
+    plan.local_rank = facts_.local_rank;
+    plan.local_world_size = static_cast<std::uint32_t>(facts_.node_ranks.size());
+    if (layout_) {
+      plan.layout = layout_text(*layout_);
+      plan.node_rank = node_rank_of(*layout_, facts_.rank);
+      plan.node_count = static_cast<std::uint32_t>(layout_->nodes.size());
+    }
+    plan.master_address = master_.address;
+    plan.ports = master_.ports;
+    plan.token = token_text(broker_.token);
+    plan.interface =
+        facts_.rank == 0 ? master_.interface : source_towards(master_.address).interface;
+  }
+
+  const SlurmFacts& facts_;
+  const Options& options_;
+  const BrokerAddress& broker_;
+  std::optional<RankMap> layout_;
+  std::chrono::seconds wait_;
+  std::optional<Ports> reserved_;
+  Report report_;
+  Master master_;
+  Meeting meeting_;
+};
+
+} // namespace
+
+Result<Meeting> meet(const SlurmFacts& facts, const Options& options, const BrokerAddress& broker,
+                     const MappingRow& row) {
+  return Attempt(facts, options, broker).run(row);
+}
+
+} // namespace dist_train

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How a task finds the others, in task_init: reserved ports where they suffice, srun's broker, a
+// hash of job and step where no broker runs. Rank 0 binds the ports and says where it is.
+#pragma once
+
+#include "libstep/core/environment.h"
+#include "libstep/core/options.h"
+#include "libstep/os/fd.h"
+#include "spank/broker_client.h"
+#include "spank/slurm_facts.h"
+
+namespace dist_train {
+
+struct Meeting {
+  TaskPlan plan; // without cores and descriptors
+  Fd store;      // rank 0: listens on plan.ports.store
+  Fd held;       // rank 0: bound to plan.ports.master
+};
+
+// Waits for rank 0 (or in layouts that only all nodes together know, for all nodes) no longer than
+// the option `wait` says. `row` is this task's for the table.
+Result<Meeting> meet(const SlurmFacts& facts, const Options& options, const BrokerAddress& broker,
+                     const MappingRow& row);
+
+} // namespace dist_train

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "spank/rank_zero.h"
+
+#include "libstep/os/port.h"
+
+#include <algorithm>
+
+namespace dist_train {
+
+namespace {
+
+constexpr std::uint32_t kAttempts = 64;
+
+std::string names_of(const std::vector<InterfaceAddress>& all) {
+  std::string text;
+  for (const auto& entry : all)
+    text += (text.empty() ? "" : ", ") + entry.interface + " " + entry.address;
+  return text;
+}
+
+// On reserved ports connections of an earlier step may linger; Slurm says they are ours now.
+Result<Place> bind_ports(const Ports& ports, bool reserved) {
+  Place place;
+  place.master.ports = ports;
+  // libstep's port first: listening, it belongs to one step alone, and the triple with it.
+  auto store = listen_on(ports.store, reserved);
+  if (!store)
+    return store.error();
+  auto held = hold_port(ports.master);
+  if (!held)
+    return held.error();
+  place.store = *std::move(store);
+  place.held = *std::move(held);
+  return place;
+}
+
+Result<Place> bind_any_candidate(const StepId& id, PortRange range) {
+  auto attempts = std::min(kAttempts, port_candidates(range));
+  Error last{"", ""};
+  for (std::uint32_t attempt = 0; attempt < attempts; ++attempt) {
+    auto place = bind_ports(port_candidate(id, range, attempt), false);
+    if (place) {
+      place->first_candidate = attempt == 0;
+      return place;
+    }
+    last = place.error();
+  }
+  return Error{"no free ports for rank 0 in " + std::to_string(range.low) + "-" +
+                   std::to_string(range.high) + " after " + std::to_string(attempts) +
+                   " attempts; the last: " + last.message,
+               "another range: --dist-train=port=LO-HI"};
+}
+
+} // namespace
+
+Result<InterfaceAddress> choose_address(const SlurmFacts& facts, const Options& options,
+                                        bool one_node, const std::vector<std::string>& srun_hosts) {
+  auto all = interface_addresses();
+  auto list = options.iface.value_or("auto");
+  if (list != "auto") {
+    auto chosen = select_interfaces(list, all);
+    if (chosen.empty())
+      return Error{"no interface of " + facts.node_name + " fits iface=" + list +
+                       "; there are: " + names_of(all),
+                   "name one of these, or a beginning of its name, or a subnet"};
+    return chosen.front();
+  }
+  auto own = [&](const std::string& address) {
+    return std::find_if(all.begin(), all.end(), [&](const InterfaceAddress& entry) {
+      return entry.address == address && !entry.loopback;
+    });
+  };
+  for (const auto& address : resolve(facts.node_name))
+    if (auto entry = own(address); entry != all.end())
+      return *entry;
+  for (const auto& host : srun_hosts)
+    if (is_literal_address(host))
+      if (auto source = source_towards(host); own(source.address) != all.end())
+        return source;
+  for (const auto& entry : all)
+    if (!entry.loopback)
+      return entry;
+  if (one_node && !all.empty())
+    return all.front();
+  return Error{
+      facts.node_name +
+          " has no network address that other nodes could reach; there are: " + names_of(all),
+      "bring up an interface, or run on one node"};
+}
+
+Result<Place> take_place(const SlurmFacts& facts, const Options& options,
+                         const std::optional<Ports>& reserved, bool one_node,
+                         const std::vector<std::string>& srun_hosts) {
+  auto address = choose_address(facts, options, one_node, srun_hosts);
+  if (!address)
+    return address.error();
+  auto place = reserved ? bind_ports(*reserved, true)
+                        : bind_any_candidate(facts.id, options.port.value_or(kDefaultPorts));
+  if (!place)
+    return Error{facts.node_name + " (rank 0): " + place.error().message, place.error().hint};
+  place->master.node = facts.node_name;
+  place->master.address = address->address;
+  place->master.interface = address->interface;
+  return place;
+}
+
+} // namespace dist_train

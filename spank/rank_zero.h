@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What rank 0's node does for the others: an address they can reach and ports that stay free.
+#pragma once
+
+#include "libstep/core/options.h"
+#include "libstep/os/fd.h"
+#include "libstep/os/interfaces.h"
+#include "spank/broker_messages.h"
+#include "spank/slurm_facts.h"
+
+#include <string>
+#include <vector>
+
+namespace dist_train {
+
+struct Place {
+  Master master;
+  Fd store;                     // listens on master.ports.store
+  Fd held;                      // bound to master.ports.master, does not listen
+  bool first_candidate = false; // the ports are those that every node computes first
+};
+
+// An address of this node: of the interfaces that iface= admits, else the one its name resolves to
+// everywhere, else the one that reaches srun, else any. Loopback only for a step of one node.
+Result<InterfaceAddress> choose_address(const SlurmFacts& facts, const Options& options,
+                                        bool one_node, const std::vector<std::string>& srun_hosts);
+
+// Binds the reserved ports, or without them the first free candidate of the step.
+Result<Place> take_place(const SlurmFacts& facts, const Options& options,
+                         const std::optional<Ports>& reserved, bool one_node,
+                         const std::vector<std::string>& srun_hosts);
+
+} // namespace dist_train

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "spank/remote.h"
+
+#include "libstep/core/text.h"
+#include "libstep/os/affinity.h"
+#include "libstep/os/port.h"
+#include "spank/meeting.h"
+#include "spank/names.h"
+#include "spank/slurm_facts.h"
+#include "spank/slurm_log.h"
+
+#include <array>
+#include <cstring>
+#include <sys/resource.h>
+#include <unistd.h>
+
+namespace dist_train::remote {
+
+namespace {
+
+// Plain bytes: nothing of ours is constructed or freed when Slurm loads and unloads the plugin.
+std::array<char, kMaxOptionText + 1> option_text;
+bool option_given = false;
+
+[[noreturn]] void fail(const Error& error) {
+  log_error(error);
+  _exit(1);
+}
+
+// srun's canonical text; else the option as Slurm handed it on.
+std::optional<std::string> options_text(spank_t spank) {
+  if (auto text = step_variable(spank, kOptionsVariable))
+    return text;
+  return option_given ? std::optional<std::string>(option_text.data()) : std::nullopt;
+}
+
+BrokerAddress broker_of(spank_t spank) {
+  BrokerAddress broker;
+  if (auto port = step_variable(spank, kBrokerVariable))
+    broker.port = static_cast<std::uint16_t>(parse_number(*port, 65535).value_or(0));
+  for (const char* name : {"SLURM_SRUN_COMM_HOST", "SLURM_LAUNCH_NODE_IPADDR"})
+    if (auto host = step_variable(spank, name); host && !host->empty())
+      if (broker.hosts.empty() || broker.hosts.front() != *host)
+        broker.hosts.push_back(*std::move(host));
+  return broker;
+}
+
+// Entry LOCAL_RANK of the devices the task may see.
+std::string gpu_of(const SlurmFacts& facts) {
+  auto found = facts.environment.find("CUDA_VISIBLE_DEVICES");
+  if (found == facts.environment.end())
+    return "-";
+  auto devices = split(found->second, ',');
+  if (devices.size() == 1)
+    return std::string(devices.front());
+  return facts.local_rank < devices.size() ? std::string(devices[facts.local_rank]) : "-";
+}
+
+// The limit as it is now, and as slurmstepd sets it again after this hook from srun's.
+void raise_open_files(spank_t spank) {
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max)
+    return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  if (step_variable(spank, "SLURM_RLIMIT_NOFILE"))
+    spank_setenv(spank, "SLURM_RLIMIT_NOFILE", std::to_string(limit.rlim_max).c_str(), 1);
+}
+
+Result<void> become_rank(spank_t spank, const Options& options) {
+  auto token_text = step_variable(spank, kTokenVariable);
+  auto token = parse_token(token_text.value_or(""));
+  if (!token)
+    return Error{"srun gave this step no secret",
+                 "the plugin may be missing or of another version on the submitting host"};
+  auto facts = read_facts(spank);
+  if (!facts)
+    return facts.error();
+  auto broker = broker_of(spank);
+  broker.token = *token;
+
+  auto cpus = allowed_cpus();
+  MappingRow row;
+  row.node = facts->node_name;
+  row.rank = facts->rank;
+  row.local_rank = facts->local_rank;
+  row.gpu = gpu_of(*facts);
+  row.cores = cpus.empty() ? "-" : id_set_text(cpus);
+  auto meeting = meet(*facts, options, broker, row);
+  if (!meeting)
+    return meeting.error();
+
+  auto& plan = meeting->plan;
+  plan.cores = count_cores(cpus);
+  if (meeting->store) {
+    auto store = hand_over(std::move(meeting->store));
+    auto held = hand_over(std::move(meeting->held));
+    if (!store || !held)
+      return (store ? held : store).error();
+    plan.store_fd = *store;
+    plan.port_fd = *held;
+  }
+  auto env = task_environment(plan, options, facts->environment);
+  if (facts->environment.contains(kKillVariable))
+    env.changes.push_back({kSlurmKillVariable, std::nullopt});
+  if (auto applied = apply_changes(spank, env.changes); !applied)
+    return applied;
+  if (options.limits == LimitRule::kRaise)
+    raise_open_files(spank);
+  if (plan.rank == 0)
+    for (const auto& notice : env.notices)
+      tell_user(notice);
+  return {};
+}
+
+} // namespace
+
+void keep_option(const char* text) noexcept {
+  option_given = true;
+  auto length = text ? strnlen(text, kMaxOptionText) : 0;
+  if (length > 0)
+    std::memcpy(option_text.data(), text, length);
+  option_text[length] = '\0';
+}
+
+void task_init(spank_t spank) {
+  if (!is_srun_step(spank))
+    return;
+  auto text = options_text(spank);
+  if (!text)
+    return;
+  auto options = parse_options(*text);
+  if (!options)
+    fail(options.error());
+  if (options->mode == Mode::kOff || options->mode == Mode::kHelp)
+    return;
+  if (auto done = become_rank(spank, *options); !done)
+    fail(done.error());
+}
+
+} // namespace dist_train::remote

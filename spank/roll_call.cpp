@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "spank/roll_call.h"
+
+#include "libstep/core/host_list.h"
+#include "libstep/core/task_counts.h"
+
+#include <algorithm>
+
+namespace dist_train {
+
+Answer RollCall::take(const Report& report) {
+  note(report);
+  return answer(report);
+}
+
+void RollCall::note(const Report& report) {
+  if (world_ == 0 && report.world_size <= kMaxTasks)
+    world_ = report.world_size;
+  if (report.world_size != world_ || report.row.rank >= world_) {
+    failure_ = "rank " + std::to_string(report.row.rank) + " on " + report.row.node +
+               " says that the world is " + std::to_string(report.world_size) + ", others say " +
+               std::to_string(world_);
+    return;
+  }
+  if (report.failed && report.row.rank == 0)
+    failure_ = "rank 0 on " + report.row.node + " could not start; its own message says why";
+  if (expected_.empty() && !report.node_list.empty())
+    if (auto hosts = expand_host_list(report.node_list))
+      expected_ = *std::move(hosts);
+  if (auto ranks = parse_id_set(report.node_ranks); ranks && !nodes_.contains(report.row.node)) {
+    ranks_here_ += ranks->size();
+    nodes_[report.row.node] = *std::move(ranks);
+  }
+  if (report.has_row)
+    rows_[report.row.rank] = report.row;
+  if (report.master && report.row.rank == 0)
+    master_ = report.master;
+  if (map_ || ranks_here_ < world_)
+    return;
+  std::vector<NodeRanks> nodes;
+  for (const auto& [name, ranks] : nodes_)
+    nodes.push_back({name, ranks});
+  if (auto map = make_rank_map(std::move(nodes))) {
+    map_ = *std::move(map);
+    layout_ = layout_text(*map_);
+  } else {
+    failure_ = "the nodes contradict each other: " + map.error().message;
+  }
+}
+
+Answer RollCall::answer(const Report& report) {
+  Answer answer;
+  if (!failure_.empty()) {
+    answer.status = Status::kFailed;
+    answer.note = failure_;
+    return answer;
+  }
+  if (report.want == Want::kNothing) {
+    answer.status = Status::kReady;
+    return answer;
+  }
+  bool ready = master_ && (report.want == Want::kMaster || map_);
+  if (!ready) {
+    answer.status = Status::kPending;
+    answer.note = listing(missing_nodes());
+    return answer;
+  }
+  answer.status = Status::kReady;
+  answer.master = *master_;
+  if (report.want == Want::kLayout) {
+    answer.node_count = static_cast<std::uint32_t>(map_->nodes.size());
+    answer.node_rank = node_rank_of(*map_, report.row.rank);
+    answer.layout = layout_;
+  }
+  return answer;
+}
+
+std::vector<std::string> RollCall::missing_nodes() const {
+  std::vector<std::string> missing;
+  for (const auto& name : expected_)
+    if (!nodes_.contains(name))
+      missing.push_back(name);
+  return missing;
+}
+
+std::size_t RollCall::node_count() const { return std::max(expected_.size(), nodes_.size()); }
+
+std::vector<MappingRow> RollCall::rows() const {
+  std::vector<MappingRow> rows;
+  for (const auto& [rank, row] : rows_)
+    rows.push_back(row);
+  return rows;
+}
+
+std::string listing(const std::vector<std::string>& names) {
+  constexpr std::size_t kShown = 8;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i)
+    text += (i == 0 ? "" : ", ") + names[i];
+  if (names.size() > kShown)
+    text += " and " + std::to_string(names.size() - kShown) + " more";
+  return text;
+}
+
+} // namespace dist_train

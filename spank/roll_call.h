@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// srun's memory of a step's reports, and the answers to them. Pure: no sockets, no clock.
+#pragma once
+
+#include "libstep/core/rank_map.h"
+#include "spank/broker_messages.h"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dist_train {
+
+class RollCall {
+public:
+  // Notes the report and answers it. A task may ask again and again.
+  Answer take(const Report& report);
+
+  // Every node has reported (a task of each at least).
+  bool all_nodes_here() const { return world_ != 0 && ranks_here_ == world_; }
+  // Every rank's row is there.
+  bool all_rows_here() const { return world_ != 0 && rows_.size() == world_; }
+
+  std::uint32_t world_size() const { return world_; }
+  std::size_t nodes_here() const { return nodes_.size(); }
+  // Names of nodes that have not reported, as far as the step's node list is known.
+  std::vector<std::string> missing_nodes() const;
+  std::size_t node_count() const; // 0 if not known
+
+  // Rows as they came, by rank, and where rank 0 is.
+  std::vector<MappingRow> rows() const;
+  const std::optional<Master>& master() const { return master_; }
+
+private:
+  void note(const Report& report);
+  Answer answer(const Report& report);
+
+  std::uint32_t world_ = 0;
+  std::size_t ranks_here_ = 0;
+  std::map<std::string, IdSet> nodes_;
+  std::vector<std::string> expected_; // the step's node list
+  std::map<std::uint32_t, MappingRow> rows_;
+  std::optional<Master> master_;
+  std::optional<RankMap> map_;
+  std::string layout_;
+  std::string failure_;
+};
+
+// "a, b, c and 5 more".
+std::string listing(const std::vector<std::string>& names);
+
+} // namespace dist_train

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "spank/slurm_facts.h"
+
+#include "libstep/core/task_counts.h"
+#include "libstep/core/text.h"
+
+#include <array>
+#include <cstring>
+
+namespace dist_train {
+
+namespace {
+
+constexpr std::uint32_t kLastSrunStep = 0xfffffff0; // above: batch, extern, interactive, pending
+
+Error missing(const char* what) {
+  return Error{std::string("Slurm does not tell ") + what,
+               "the step's environment may have been changed by another plugin"};
+}
+
+Environment environment_of(char** strings) {
+  Environment environment;
+  for (; strings && *strings; ++strings)
+    if (const char* equals = std::strchr(*strings, '='))
+      environment[{*strings, static_cast<std::size_t>(equals - *strings)}] = equals + 1;
+  return environment;
+}
+
+// Numbers of the environment that Slurm sets for each task.
+class Numbers {
+public:
+  explicit Numbers(const Environment& environment) : environment_(environment) {}
+
+  std::uint32_t get(const char* name, std::uint64_t limit) {
+    auto found = environment_.find(name);
+    auto value = found == environment_.end() ? std::nullopt : parse_number(found->second, limit);
+    if (!value && bad_.empty())
+      bad_ = std::string(name) +
+             (found == environment_.end() ? " is not set" : "=" + quoted(found->second));
+    return static_cast<std::uint32_t>(value.value_or(0));
+  }
+  const std::string& bad() const { return bad_; }
+
+private:
+  const Environment& environment_;
+  std::string bad_;
+};
+
+std::uint32_t slurm_release(spank_t spank) {
+  char *major = nullptr, *minor = nullptr;
+  if (spank_get_item(spank, S_SLURM_VERSION_MAJOR, &major) != ESPANK_SUCCESS ||
+      spank_get_item(spank, S_SLURM_VERSION_MINOR, &minor) != ESPANK_SUCCESS || !major || !minor)
+    return 0;
+  auto year = parse_number(major, 99), month = parse_number(minor, 99);
+  return year && month ? static_cast<std::uint32_t>(*year * 100 + *month) : 0;
+}
+
+} // namespace
+
+bool is_srun_step(spank_t spank) {
+  std::uint32_t step = kLastSrunStep + 1;
+  return spank_get_item(spank, S_JOB_STEPID, &step) == ESPANK_SUCCESS && step <= kLastSrunStep;
+}
+
+std::optional<std::string> step_variable(spank_t spank, const char* name) {
+  std::array<char, 4096> value{};
+  if (spank_getenv(spank, name, value.data(), static_cast<int>(value.size())) != ESPANK_SUCCESS)
+    return std::nullopt;
+  return std::string(value.data());
+}
+
+Result<SlurmFacts> read_facts(spank_t spank) {
+  SlurmFacts facts;
+  char** strings = nullptr;
+  if (spank_get_item(spank, S_JOB_ENV, &strings) != ESPANK_SUCCESS || !strings)
+    return missing("the task's environment");
+  facts.environment = environment_of(strings);
+  auto text = [&](const char* name) {
+    auto found = facts.environment.find(name);
+    return found == facts.environment.end() ? std::string() : found->second;
+  };
+
+  if (spank_get_item(spank, S_JOB_STEPID, &facts.id.step) != ESPANK_SUCCESS)
+    return missing("the step's number");
+  // Rank and job id come from the task's variables: SPANK's own count per component of a
+  // heterogeneous step. slurmstepd sets them last, so that a user's values do not reach us.
+  Numbers numbers(facts.environment);
+  facts.id.job = numbers.get("SLURM_JOB_ID", 0xffffffff);
+  facts.rank = numbers.get("SLURM_PROCID", kMaxTasks - 1);
+  facts.local_rank = numbers.get("SLURM_LOCALID", kMaxTasks - 1);
+  facts.world_size = numbers.get("SLURM_STEP_NUM_TASKS", kMaxTasks);
+  if (!numbers.bad().empty())
+    return Error{"a variable of Slurm's is wrong: " + numbers.bad(),
+                 "do not set SLURM_* variables in the job script"};
+  auto ranks = parse_id_set(text("SLURM_GTIDS"));
+  if (!ranks)
+    return ranks.error();
+  facts.node_ranks = *std::move(ranks);
+  if (facts.rank >= facts.world_size || facts.local_rank >= facts.node_ranks.size() ||
+      facts.node_ranks[facts.local_rank] != facts.rank)
+    return Error{"rank " + std::to_string(facts.rank) + " of " + std::to_string(facts.world_size) +
+                     " does not fit SLURM_LOCALID=" + std::to_string(facts.local_rank) +
+                     " and SLURM_GTIDS=" + quoted(text("SLURM_GTIDS")),
+                 "do not set SLURM_* variables in the job script"};
+
+  // Older releases do not hand out the count as an item in every case; 0 is the first run.
+  if (spank_get_item(spank, S_SLURM_RESTART_COUNT, &facts.id.restart_count) != ESPANK_SUCCESS)
+    facts.id.restart_count = 0;
+  facts.slurm_release = slurm_release(spank);
+  facts.node_name = text("SLURMD_NODENAME");
+  facts.node_list = text("SLURM_STEP_NODELIST");
+  facts.tasks_per_node = text("SLURM_STEP_TASKS_PER_NODE");
+  facts.reserved_ports = text("SLURM_STEP_RESV_PORTS");
+  facts.distribution = text("SLURM_DISTRIBUTION");
+  facts.plane_size =
+      static_cast<std::uint32_t>(parse_number(text("SLURM_DIST_PLANESIZE"), kMaxTasks).value_or(0));
+  facts.heterogeneous = facts.environment.contains("SLURM_HET_SIZE");
+  return facts;
+}
+
+Result<void> apply_changes(spank_t spank, const std::vector<EnvChange>& changes) {
+  for (const auto& change : changes) {
+    auto rc = change.value ? spank_setenv(spank, change.name.c_str(), change.value->c_str(), 1)
+                           : spank_unsetenv(spank, change.name.c_str());
+    if (rc != ESPANK_SUCCESS)
+      return Error{"cannot set " + change.name + " for the task: " + spank_strerror(rc), ""};
+  }
+  return {};
+}
+
+} // namespace dist_train

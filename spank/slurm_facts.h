@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What Slurm tells a task about itself and its step. The only code that knows SPANK's items.
+#pragma once
+
+#include "libstep/core/environment.h"
+#include "libstep/core/result.h"
+#include "spank/export.h"
+
+#include <optional>
+#include <string>
+
+namespace dist_train {
+
+struct SlurmFacts {
+  StepId id;
+  std::uint32_t rank = 0;
+  std::uint32_t local_rank = 0;
+  std::uint32_t world_size = 0;
+  IdSet node_ranks; // of this node
+  std::string node_name;
+  std::string node_list;      // compressed, Slurm's order
+  std::string tasks_per_node; // compressed, in the order of node_list
+  std::string reserved_ports; // "" if none
+  std::string distribution;   // "block", "cyclic:block", ...; "" when the user said nothing
+  std::uint32_t plane_size = 0;
+  bool heterogeneous = false;
+  std::uint32_t slurm_release = 0; // 2205 for 22.05
+  Environment environment;         // the task's, before our changes
+};
+
+// Whether the hook's step is one that srun made: not batch, extern or interactive.
+bool is_srun_step(spank_t spank);
+
+// A variable of the step, in any remote hook; nothing if it is not set or longer than 4 KiB.
+std::optional<std::string> step_variable(spank_t spank, const char* name);
+
+// In task_init only. Everything is the user's text and checked.
+Result<SlurmFacts> read_facts(spank_t spank);
+
+// Applies the changes to the task's environment.
+Result<void> apply_changes(spank_t spank, const std::vector<EnvChange>& changes);
+
+} // namespace dist_train

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// srun's own command line, read before Slurm parses it: whether to set SLURM_KILL_BAD_EXIT must be
+// decided in the plugin's first hook, when no option is known yet.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace dist_train {
+
+struct SrunLine {
+  bool has_dist_train = false;
+  std::string dist_train;         // value of the last --dist-train; "" for the bare option
+  bool kills_on_bad_exit = false; // the user said -K or --kill-on-bad-exit, with whatever value
+};
+
+// Options before the program's name, in every component of a heterogeneous step (":").
+SrunLine read_srun_line(const std::vector<std::string>& arguments);
+
+// Arguments of this process, without its own name.
+std::vector<std::string> own_arguments();
+
+} // namespace dist_train
