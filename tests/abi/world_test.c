@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Worlds of several processes: identity from every launcher, collectives, loss, order of leaving. */
+#define _GNU_SOURCE
+#include "world.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static const int kTwoOneOne[] = {2, 1, 1};
+static const int kTwo[] = {1, 1};
+
+static step_t* opened(void) {
+  step_t* s = NULL;
+  const step_options_t options = {sizeof options, 60, 0};
+  if (step_open(&s, &options) != STEP_OK) {
+    fprintf(stderr, "step_open: %s (%s)\n", step_error(NULL), step_hint(NULL));
+    _exit(2);
+  }
+  return s;
+}
+
+static int says(const step_t* s, const char* text) { return strstr(step_error(s), text) != NULL; }
+
+static int signal_key(step_t* s, const char* key) { return step_set(s, key, "", 0) == STEP_OK; }
+
+static int await_key(step_t* s, const char* key) { return step_wait(s, &key, 1, 60) == STEP_OK; }
+
+/* Every rank's number reaches every rank; then rank `size - 1` tells the others something. */
+static int exchange(step_t* s, int rank, int size) {
+  int all[WORLD_MAX], word = rank == size - 1 ? 4242 : 0;
+  CHECK(s, step_all_gather(s, &rank, sizeof rank, all, 60) == STEP_OK);
+  for (int i = 0; i < size; ++i)
+    CHECK(s, all[i] == i);
+  CHECK(s, step_broadcast(s, size - 1, &word, sizeof word, 60) == STEP_OK);
+  CHECK(s, word == 4242);
+  CHECK(s, step_barrier(s, 60) == STEP_OK);
+  return 0;
+}
+
+static int plugin_body(struct world* world, int rank) {
+  static const char* kNodes[] = {"node01", "node01", "node02", "node03"};
+  step_t* s = opened();
+  CHECK(s, step_rank(s) == rank && step_world_size(s) == 4);
+  CHECK(s, step_local_rank(s) == (rank == 1) && step_local_world_size(s) == (rank < 2 ? 2 : 1));
+  CHECK(s, step_node_rank(s) == world_node_of(world, rank) && step_node_count(s) == 3);
+  CHECK(s, strcmp(step_node_name(s), kNodes[rank]) == 0);
+  for (int i = 0; i < 4; ++i)
+    CHECK(s, strcmp(step_node_of(s, i), kNodes[i]) == 0);
+  CHECK(s, strcmp(step_node_of(s, 4), "?") == 0);
+  CHECK(s, step_source(s) == STEP_SOURCE_PLUGIN);
+  CHECK(s, strcmp(step_source_text(s), "srun --dist-train (step 4711.0)") == 0);
+  CHECK(s, strcmp(step_strategy(s), "fsdp") == 0 && strcmp(step_id(s), "4711.0") == 0);
+  CHECK(s, step_restart_count(s) == 2);
+  CHECK(s, strcmp(step_master_address(s), "127.0.0.1") == 0);
+  CHECK(s, step_master_port(s) == world->program_port);
+  char store[64];
+  snprintf(store, sizeof store, "127.0.0.1:%d", world->store_port);
+  CHECK(s, strcmp(step_store_address(s), store) == 0);
+  if (rank == 0) { /* what was inherited stays open here, and here only */
+    CHECK(s, fcntl(world->store_fd, F_GETFD) == FD_CLOEXEC);
+    CHECK(s, fcntl(world->port_fd, F_GETFD) == FD_CLOEXEC);
+  }
+  if (exchange(s, rank, 4) != 0)
+    return 1;
+  step_close(s);
+  return 0;
+}
+
+static void run_world(int nodes, const int* tasks, launcher launch, rank_body body, void* data) {
+  struct world world;
+  world_init(&world, nodes, tasks);
+  world.data = data;
+  world_run(&world, launch, body);
+  world_free(&world);
+}
+
+static void test_plugin(void** state) {
+  (void)state;
+  run_world(3, kTwoOneOne, launch_by_plugin, plugin_body, NULL);
+}
+
+static int srun_body(struct world* world, int rank) {
+  step_t* s = opened();
+  CHECK(s, step_rank(s) == rank && step_world_size(s) == world->size);
+  CHECK(s, step_local_rank(s) == rank && step_local_world_size(s) == world->size);
+  CHECK(s, step_source(s) == STEP_SOURCE_SLURM && step_node_count(s) == 1);
+  CHECK(s, strcmp(step_node_of(s, world->size - 1), "localhost") == 0);
+  /* Rank 0 chose a port for the program and told it. */
+  int ports[WORLD_MAX], mine = step_master_port(s);
+  CHECK(s, mine > 0 && step_all_gather(s, &mine, sizeof mine, ports, 60) == STEP_OK);
+  CHECK(s, ports[0] == mine);
+  if (exchange(s, rank, world->size) != 0)
+    return 1;
+  step_close(s);
+  return 0;
+}
+
+static void test_srun_alone(void** state) {
+  (void)state;
+  static const int kThree[] = {3};
+  run_world(1, kThree, launch_by_srun, srun_body, NULL);
+}
+
+static int torchrun_body(struct world* world, int rank) {
+  step_t* s = opened();
+  CHECK(s, step_rank(s) == rank && step_world_size(s) == world->size);
+  CHECK(s, step_source(s) == STEP_SOURCE_TORCHRUN && says(s, ""));
+  CHECK(s, strcmp(step_source_text(s), "torchrun (run 'none')") == 0);
+  CHECK(s, step_restart_count(s) == 1 && step_node_count(s) == 2);
+  /* MASTER_PORT is the agent's; the program gets one of its own. */
+  CHECK(s, step_master_port(s) > 0 && step_master_port(s) != world->program_port);
+  if (exchange(s, rank, world->size) != 0)
+    return 1;
+  step_close(s);
+  return 0;
+}
+
+static void test_torchrun(void** state) {
+  (void)state;
+  static const int kTwoEach[] = {2, 2};
+  run_world(2, kTwoEach, launch_by_torchrun, torchrun_body, NULL);
+}
+
+/* Rank 2 comes too late: the others are told who and where, and so is it; then all go on. */
+static int missing_body(struct world* world, int rank) {
+  (void)world;
+  step_t* s = opened();
+  CHECK(s, step_barrier(s, 60) == STEP_OK);
+  if (rank == 2)
+    CHECK(s, await_key(s, "failed"));
+  CHECK(s, step_barrier(s, rank == 0 ? 0.3 : 60) == STEP_ERR_TIMEOUT);
+  CHECK(s, says(s, "1 of 4 ranks did not come within 0.3 s: rank 2 (node02)"));
+  CHECK(s, rank == 2 || signal_key(s, "failed"));
+  CHECK(s, step_barrier(s, 60) == STEP_OK);
+  step_close(s);
+  return 0;
+}
+
+static void test_barrier_names_missing(void** state) {
+  (void)state;
+  run_world(3, kTwoOneOne, launch_by_plugin, missing_body, NULL);
+}
+
+static int never_joined_body(struct world* world, int rank) {
+  (void)world;
+  (void)rank;
+  step_t* s = NULL;
+  const step_options_t options = {sizeof options, 60, -1};
+  CHECK(s, step_open(&s, &options) == STEP_OK);
+  CHECK(s, step_barrier(s, 0.2) == STEP_ERR_TIMEOUT);
+  CHECK(s, says(s, "rank 1 (node01, never joined), rank 2 (node02, never joined)"));
+  char value;
+  size_t length = 1;
+  CHECK(s, step_get(s, "k", &value, &length, 0.1) == STEP_ERR_TIMEOUT);
+  CHECK(s, says(s, "not here: rank 1 (node01, never joined)"));
+  step_close(s);
+  return 0;
+}
+
+static void test_never_joined(void** state) {
+  (void)state;
+  struct world world;
+  world_init(&world, 3, kTwoOneOne);
+  world_spawn(&world, 0, launch_by_plugin, never_joined_body);
+  assert_int_equal(world_wait(&world, 0), 0);
+  world_free(&world);
+}
+
+struct loss {
+  int victim;
+  int gather; /* the collective that others wait in: all-gather or barrier */
+};
+
+/* Some wait in a collective, some for a key, all without end; a loss must end that. */
+static int lost_body(struct world* world, int rank) {
+  const struct loss* loss = world->data;
+  step_t* s = opened();
+  CHECK(s, step_barrier(s, 60) == STEP_OK);
+  if (rank == loss->victim) {
+    CHECK(s, await_key(s, "ready"));
+    raise(SIGKILL);
+  }
+  char who[64];
+  snprintf(who, sizeof who, "rank %d (node%02d)", loss->victim,
+           world_node_of(world, loss->victim) + 1);
+  int64_t ready = 0;
+  char value;
+  size_t length = 1;
+  CHECK(s, step_add(s, "count", 1, &ready) == STEP_OK);
+  if (ready == world->size - 1)
+    CHECK(s, signal_key(s, "ready"));
+  const step_err_t code = rank == 1      ? step_get(s, "never", &value, &length, -1)
+                          : loss->gather ? step_all_gather(s, &value, 0, NULL, -1)
+                                         : step_barrier(s, -1);
+  CHECK(s, code == STEP_ERR_LOST && says(s, who));
+  int lost = -1;
+  CHECK(s, step_wait_lost(s, &lost, 60) == STEP_OK && lost == loss->victim && says(s, who));
+  /* Nothing waits any more; what needs no waiting goes on while there is a store. */
+  CHECK(s, step_barrier(s, -1) == STEP_ERR_LOST && says(s, who));
+  CHECK(s, step_get(s, "never", &value, &length, -1) == STEP_ERR_LOST && says(s, who));
+  if (loss->victim != 0)
+    CHECK(s, signal_key(s, "still"));
+  step_close(s);
+  return 0;
+}
+
+static void lose(struct loss loss) {
+  struct world world;
+  world_init(&world, 3, kTwoOneOne);
+  world.data = &loss;
+  for (int rank = 0; rank < world.size; ++rank)
+    world_spawn(&world, rank, launch_by_plugin, lost_body);
+  assert_int_equal(world_wait(&world, loss.victim), 1000 + SIGKILL);
+  const double since = seconds_now();
+  for (int rank = 0; rank < world.size; ++rank)
+    if (rank != loss.victim)
+      assert_int_equal(world_wait(&world, rank), 0);
+  assert_true(seconds_now() - since < 10);
+  world_free(&world);
+}
+
+static void test_lost_rank(void** state) {
+  (void)state;
+  lose((struct loss){3, 0});
+  lose((struct loss){2, 1});
+}
+
+static void test_lost_rank_zero(void** state) {
+  (void)state;
+  lose((struct loss){0, 0});
+  lose((struct loss){0, 1});
+}
+
+/* A data loader's worker outlives its rank: the loss shows all the same. */
+static int forked_loss_body(struct world* world, int rank) {
+  const int* release = world->data;
+  step_t* s = opened();
+  CHECK(s, step_barrier(s, 60) == STEP_OK);
+  if (rank == *(release + 2)) {
+    const pid_t worker = fork();
+    if (worker == 0) {
+      char byte;
+      close(release[1]);
+      _exit(read(release[0], &byte, 1) == 0 ? 0 : 1); /* until the test is over */
+    }
+    CHECK(s, worker > 0);
+    raise(SIGKILL);
+  }
+  int lost = -1;
+  CHECK(s, step_wait_lost(s, &lost, 60) == STEP_OK && lost == *(release + 2));
+  step_close(s);
+  return 0;
+}
+
+static void test_loss_despite_children(void** state) {
+  (void)state;
+  for (int victim = 0; victim < 2; ++victim) {
+    int data[3] = {-1, -1, victim};
+    assert_int_equal(pipe(data), 0);
+    struct world world;
+    world_init(&world, 2, kTwo);
+    world.data = data;
+    for (int rank = 0; rank < 2; ++rank)
+      world_spawn(&world, rank, launch_by_plugin, forked_loss_body);
+    assert_int_equal(world_wait(&world, victim), 1000 + SIGKILL);
+    assert_int_equal(world_wait(&world, 1 - victim), 0);
+    close(data[0]);
+    close(data[1]);
+    world_free(&world);
+  }
+}
+
+static int left_body(struct world* world, int rank) {
+  (void)world;
+  step_t* s = opened();
+  CHECK(s, step_barrier(s, 60) == STEP_OK);
+  if (rank != 2) {
+    CHECK(s, step_barrier(s, -1) == STEP_ERR_LOST);
+    CHECK(s, says(s, "rank 2 (node02) called step_close()"));
+    int lost = -1; /* it is not lost, though */
+    CHECK(s, step_wait_lost(s, &lost, 0) == STEP_ERR_TIMEOUT);
+  }
+  step_close(s);
+  return 0;
+}
+
+static void test_left_rank(void** state) {
+  (void)state;
+  run_world(3, kTwoOneOne, launch_by_plugin, left_body, NULL);
+}
+
+static int mismatch_body(struct world* world, int rank) {
+  (void)world;
+  step_t* s = opened();
+  int word = 0;
+  CHECK(s, (rank == 1 ? step_broadcast(s, 0, &word, sizeof word, 60) : step_barrier(s, 60)) ==
+               STEP_ERR_ARGUMENT);
+  CHECK(s, says(s, "broadcast from rank 0, 4 bytes") && says(s, "barrier"));
+  CHECK(s, step_all_gather(s, &word, rank == 1 ? 4 : 2, &(int[2]){0}, 60) == STEP_ERR_ARGUMENT);
+  CHECK(s, says(s, "4 bytes a rank") && says(s, "2 bytes a rank") && says(s, "node02"));
+  if (exchange(s, rank, 2) != 0)
+    return 1;
+  step_close(s);
+  return 0;
+}
+
+static void test_mismatched_collectives(void** state) {
+  (void)state;
+  run_world(2, kTwo, launch_by_plugin, mismatch_body, NULL);
+}
+
+/* Rank 0 is done first, yet serves the others until they are. */
+static int linger_body(struct world* world, int rank) {
+  (void)world;
+  step_t* s = opened();
+  CHECK(s, step_barrier(s, 60) == STEP_OK);
+  if (rank == 1) {
+    int lost = -1;
+    CHECK(s, step_wait_lost(s, &lost, 0.2) == STEP_ERR_TIMEOUT);
+    CHECK(s, signal_key(s, "later"));
+    CHECK(s, step_barrier(s, 60) == STEP_ERR_LOST && says(s, "rank 0 (node01) called step_close"));
+  }
+  step_close(s);
+  return 0;
+}
+
+static void test_linger(void** state) {
+  (void)state;
+  run_world(2, kTwo, launch_by_plugin, linger_body, NULL);
+}
+
+static int no_linger_body(struct world* world, int rank) {
+  (void)world;
+  step_t* s = NULL;
+  const step_options_t options = {sizeof options, 60, -1};
+  CHECK(s, step_open(&s, &options) == STEP_OK);
+  CHECK(s, step_barrier(s, 60) == STEP_OK);
+  if (rank == 1) {
+    int lost = -1;
+    CHECK(s, step_wait_lost(s, &lost, 60) == STEP_ERR_NOT_FOUND);
+    CHECK(s, step_barrier(s, 60) == STEP_ERR_LOST && says(s, "called step_close()"));
+  }
+  step_close(s);
+  return 0;
+}
+
+static void test_no_linger(void** state) {
+  (void)state;
+  run_world(2, kTwo, launch_by_plugin, no_linger_body, NULL);
+}
+
+static int reopen_body(struct world* world, int rank) {
+  for (int round = 0; round < 3; ++round) {
+    step_t* s = opened();
+    int64_t keys = -1;
+    CHECK(s, step_barrier(s, 60) == STEP_OK);
+    CHECK(s, step_key_count(s, &keys) == STEP_OK && keys == 0); /* a new store each time */
+    CHECK(s, step_barrier(s, 60) == STEP_OK);
+    CHECK(s, signal_key(s, "used"));
+    if (exchange(s, rank, world->size) != 0)
+      return 1;
+    step_close(s);
+  }
+  return 0;
+}
+
+static void test_reopen(void** state) {
+  (void)state;
+  run_world(3, kTwoOneOne, launch_by_plugin, reopen_body, NULL);
+  static const int kThree[] = {3};
+  run_world(1, kThree, launch_by_srun, reopen_body, NULL);
+}
+
+static int exchange_body(struct world* world, int rank) {
+  step_t* s = opened();
+  for (int i = 0; i < 20; ++i)
+    if (exchange(s, rank, world->size) != 0)
+      return 1;
+  step_close(s);
+  return 0;
+}
+
+static void test_two_steps_at_once(void** state) {
+  (void)state;
+  static const int kFour[] = {4};
+  const launcher launchers[] = {launch_by_plugin, launch_by_srun, launch_by_torchrun};
+  for (size_t i = 0; i < 3; ++i) {
+    struct world worlds[2];
+    for (int w = 0; w < 2; ++w) {
+      world_init(&worlds[w], 1, kFour);
+      worlds[w].step = w;
+    }
+    for (int rank = 0; rank < 4; ++rank)
+      for (int w = 0; w < 2; ++w)
+        world_spawn(&worlds[w], rank, launchers[i], exchange_body);
+    for (int rank = 0; rank < 4; ++rank)
+      for (int w = 0; w < 2; ++w)
+        assert_int_equal(world_wait(&worlds[w], rank), 0);
+    for (int w = 0; w < 2; ++w)
+      world_free(&worlds[w]);
+  }
+}
+
+static void test_world_of_64(void** state) {
+  (void)state;
+  static const int kSixtyFour[] = {32, 16, 8, 8};
+  run_world(4, kSixtyFour, launch_by_plugin, exchange_body, NULL);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_plugin),
+      cmocka_unit_test(test_srun_alone),
+      cmocka_unit_test(test_torchrun),
+      cmocka_unit_test(test_barrier_names_missing),
+      cmocka_unit_test(test_never_joined),
+      cmocka_unit_test(test_lost_rank),
+      cmocka_unit_test(test_lost_rank_zero),
+      cmocka_unit_test(test_loss_despite_children),
+      cmocka_unit_test(test_left_rank),
+      cmocka_unit_test(test_mismatched_collectives),
+      cmocka_unit_test(test_linger),
+      cmocka_unit_test(test_no_linger),
+      cmocka_unit_test(test_reopen),
+      cmocka_unit_test(test_two_steps_at_once),
+      cmocka_unit_test(test_world_of_64),
+  };
+  return cmocka_run_group_tests_name("worlds", tests, NULL, NULL);
+}
