@@ -8,6 +8,7 @@
 #include <libstep/step.h>
 
 #include <chrono>
+#include <optional>
 #include <string>
 
 namespace dist_train {
@@ -65,6 +66,9 @@ c10::intrusive_ptr<c10d::Backend> make_gloo(const c10::intrusive_ptr<c10d::Store
                                             int world_size, std::chrono::milliseconds timeout,
                                             const GlooEndpoint&);
 #ifdef DIST_TRAIN_CUDA
+// The GPU of a rank among those it sees (one, or one for each rank of the node, its own at
+// local_rank), made current; none where no GPU is visible.
+std::optional<at::Device> own_gpu(int local_rank);
 c10::intrusive_ptr<c10d::Backend> make_nccl(const c10::intrusive_ptr<c10d::Store>&, int rank,
                                             int world_size, std::chrono::milliseconds timeout,
                                             at::Device);

@@ -6,7 +6,18 @@
 #endif
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
+#include <c10/cuda/CUDAFunctions.h>
+
 namespace dist_train {
+
+std::optional<at::Device> own_gpu(int local_rank) {
+  const int count = c10::cuda::device_count();
+  if (count == 0)
+    return {};
+  const auto index = c10::DeviceIndex(local_rank % count);
+  c10::cuda::set_device(index);
+  return at::Device(at::kCUDA, index);
+}
 
 c10::intrusive_ptr<c10d::Backend> make_nccl(const c10::intrusive_ptr<c10d::Store>& store, int rank,
                                             int world_size, std::chrono::milliseconds timeout,

@@ -57,7 +57,7 @@ std::string rank_list(const std::vector<int>& ranks) {
 } // namespace
 
 void print_error(const Error& error) {
-  std::string text = "dist-trainer: " + error.message + "\n";
+  std::string text = "dist-trainer: error: " + error.message + "\n";
   if (!error.caret.empty())
     text += error.caret + (error.caret.back() == '\n' ? "" : "\n");
   if (!error.hint.empty())

@@ -14,7 +14,7 @@
 
 namespace dist_train {
 
-// Prints "dist-trainer: MESSAGE" and the hint below it to stderr, in one write.
+// Prints "dist-trainer: error: MESSAGE" and the hint below it to stderr, in one write.
 void print_error(const Error& error);
 
 // "rank 9 (gpu02, local 1)"

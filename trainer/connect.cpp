@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// From the step to collectives: which device, which address, which library.
+#include "trainer/comm.h"
+
+#include <libstep/step_torch.hpp>
+
+#include <cstdlib>
+#include <cstring>
+
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace dist_train {
+namespace {
+
+// This machine's address on the way to host; "" if there is none. Sends nothing.
+std::string address_towards(const std::string& host, int port) {
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_socktype = SOCK_DGRAM;
+  hints.ai_flags = AI_NUMERICSERV;
+  if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) != 0)
+    return "";
+  std::string address;
+  for (const addrinfo* each = found; each && address.empty(); each = each->ai_next) {
+    const int fd = socket(each->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+      continue;
+    sockaddr_storage own{};
+    socklen_t length = sizeof own;
+    char text[NI_MAXHOST];
+    if (::connect(fd, each->ai_addr, each->ai_addrlen) == 0 &&
+        getsockname(fd, reinterpret_cast<sockaddr*>(&own), &length) == 0 &&
+        getnameinfo(reinterpret_cast<sockaddr*>(&own), length, text, sizeof text, nullptr, 0,
+                    NI_NUMERICHOST) == 0)
+      address = text;
+    close(fd);
+  }
+  freeaddrinfo(found);
+  return address;
+}
+
+// The plugin's or the user's interface, the first if there are several; else the way to rank 0.
+GlooEndpoint gloo_endpoint(step_t* step) {
+  const char* names = std::getenv("GLOO_SOCKET_IFNAME");
+  if (names && *names)
+    return {std::string(names, std::strcspn(names, ",")), ""};
+  const int port = step_master_port(step) > 0 ? step_master_port(step) : 9;
+  return {"", address_towards(step_master_address(step), port)};
+}
+
+} // namespace
+
+Result<Comm> connect(step_t* step, double timeout_seconds) {
+  const int rank = step_rank(step), world = step_world_size(step);
+  const std::chrono::milliseconds timeout(int64_t(timeout_seconds * 1000));
+  at::Device device = at::kCPU;
+#ifdef DIST_TRAIN_CUDA
+  if (const auto gpu = own_gpu(step_local_rank(step)))
+    device = *gpu;
+#endif
+  if (world == 1)
+    return Comm(device);
+  try {
+    const auto store = c10::make_intrusive<StepStore>(step);
+    store->setTimeout(timeout);
+#ifdef DIST_TRAIN_CUDA
+    if (device.is_cuda())
+      return Comm(make_nccl(store, rank, world, timeout, device), rank, world, device);
+#endif
+    return Comm(make_gloo(store, rank, world, timeout, gloo_endpoint(step)), rank, world, device);
+  } catch (const std::exception& failure) {
+    return Error{std::string("cannot connect the ranks: ") + failure.what(),
+                 "do all nodes reach each other's addresses? GLOO_SOCKET_IFNAME or "
+                 "NCCL_SOCKET_IFNAME choose the network"};
+  }
+}
+
+} // namespace dist_train

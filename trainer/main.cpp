@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// dist-trainer: trains a Hugging Face model with all ranks of a job step.
+#include "trainer/config.h"
+#include "trainer/failure.h"
+#include "trainer/torch.h"
+#include "trainer/train.h"
+
+#include <libstep/step.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <sstream>
+
+#include <sched.h>
+
+namespace dist_train {
+namespace {
+
+constexpr double kAgreeSeconds = 300; // for the configuration, which alone knows step_timeout
+
+Result<Config> read_config(const ConfigArguments& arguments) {
+  std::string text;
+  if (!arguments.file.empty()) {
+    std::ifstream stream(arguments.file, std::ios::binary);
+    std::ostringstream all;
+    if (stream)
+      all << stream.rdbuf();
+    if (!stream)
+      return Error{"cannot read " + arguments.file + ": " + std::strerror(errno),
+                   "give a JSON file, or --name=value options alone"};
+    text = all.str();
+  }
+  return make_config(arguments.file, text, arguments.overrides);
+}
+
+// Ranks of one node share its cores when nothing else says how many threads each may have.
+void set_threads(const step_t* step) {
+  at::set_num_interop_threads(1);
+  if (std::getenv("OMP_NUM_THREADS"))
+    return;
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  const int cores = sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : 1;
+  at::set_num_threads(std::max(1, cores / std::max(1, step_local_world_size(step))));
+}
+
+// c10 puts a stack trace below the sentence.
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+int run_step(step_t* step, const std::vector<std::string>& words) {
+  const auto arguments = parse_arguments(words);
+  if (arguments && arguments->help) {
+    if (step_rank(step) == 0)
+      std::fputs(config_help().c_str(), stdout);
+    return 0;
+  }
+  Watcher watcher(step);
+  try {
+    set_threads(step);
+    const auto config = arguments ? read_config(*arguments) : Result<Config>(arguments.error());
+    if (!agree(step, config ? Result<void>() : Result<void>(config.error()), kAgreeSeconds))
+      return 1;
+    return run(step, *config, watcher) ? 0 : 1;
+  } catch (const std::exception& failure) {
+    watcher.fail(first_line(failure.what()));
+  }
+}
+
+} // namespace
+} // namespace dist_train
+
+int main(int argc, char** argv) {
+  using namespace dist_train;
+  Watcher::hold_signals();
+  step_t* step = nullptr;
+  if (step_open(&step, nullptr) != STEP_OK) {
+    print_error({step_error(nullptr), step_hint(nullptr)});
+    return 1;
+  }
+  const int code = run_step(step, {argv + 1, argv + argc});
+  step_close(step);
+  return code;
+}
