@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Strangers and broken members at the store's door: the step must not notice the former and must
+// get rid of the latter.
+#include <cstdarg>
+#include <csetjmp>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "libstep/store/join.h"
+#include "libstep/store/wire.h"
+
+extern "C" {
+#include "world.h"
+#include <cmocka.h>
+}
+
+using namespace dist_train;
+
+namespace {
+
+const int kTwo[] = {1, 1};
+const int kThree[] = {1, 1, 1};
+
+TimePoint soon() { return Clock::now() + std::chrono::seconds(30); }
+
+Socket knock(const world& target) {
+  auto stream =
+      connect_to(Endpoint{"127.0.0.1", static_cast<std::uint16_t>(target.store_port)}, soon());
+  assert_true(bool(stream));
+  return *std::move(stream);
+}
+
+// Whether the store ends the connection, whatever it says before.
+bool shown_the_door(const Socket& stream) {
+  for (;;) {
+    const auto byte = receive_exactly(stream, 1, soon());
+    if (!byte)
+      return byte.error().message.find("no answer in time") == std::string::npos;
+  }
+}
+
+// Rounds of collectives until the test says stop; none may fail.
+int working_body(world* world, int rank) {
+  auto* stop = static_cast<volatile int*>(world->data);
+  step_t* s = nullptr;
+  CHECK(s, step_open(&s, nullptr) == STEP_OK);
+  for (int last = 0; !last;) {
+    int here[2] = {};
+    CHECK(s, step_all_gather(s, &rank, sizeof rank, here, 60) == STEP_OK && here[1] == 1);
+    last = *stop;
+    CHECK(s, step_broadcast(s, 0, &last, sizeof last, 60) == STEP_OK);
+  }
+  step_close(s);
+  return 0;
+}
+
+void test_strangers(void**) {
+  rlimit files{};
+  assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+  files.rlim_cur = files.rlim_max < 4096 ? files.rlim_max : 4096;
+  assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
+
+  world here{};
+  world_init(&here, 2, kTwo);
+  void* shared = mmap(nullptr, sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+                      0);
+  assert_true(shared != MAP_FAILED);
+  here.data = shared;
+  for (int rank = 0; rank < 2; ++rank)
+    world_spawn(&here, rank, launch_by_plugin, working_body);
+
+  for (int i = 0; i < 100; ++i) { // garbage, a request of another protocol, a hang-up half-way
+    const std::string garbage(static_cast<std::size_t>(40 + 10 * i), static_cast<char>(i));
+    Socket stream = knock(here);
+    (void)send_all(stream, i % 2 ? garbage : "GET / HTTP/1.1\r\nHost: localhost\r\n" + garbage,
+                   soon());
+    assert_true(shown_the_door(stream));
+    (void)send_all(knock(here), "STEP\x01", soon());
+  }
+  for (int i = 0; i < 100; ++i) { // a proof made without the token
+    Hello hello;
+    hello.rank = 1;
+    hello.world = 2;
+    hello.generation = 1;
+    hello.nonce.assign(kNonceSize, 'n');
+    Socket stream = knock(here);
+    assert_true(bool(send_all(stream, encode(hello), soon())));
+    const auto bytes = receive_exactly(stream, kChallengeSize, soon());
+    assert_true(bool(bytes));
+    // The store's own proof, played back, is none.
+    const auto challenge = decode_challenge(*bytes);
+    assert_true(challenge.has_value());
+    assert_true(bool(send_all(stream, challenge->proof, soon())));
+    const auto verdict = receive_exactly(stream, kWelcomeSize, soon());
+    assert_true(bool(verdict));
+    assert_true(decode_welcome(*verdict)->verdict == Verdict::kWrongToken);
+    assert_true(shown_the_door(stream));
+  }
+  { // another version of the protocol gets an answer that says so
+    Hello hello;
+    hello.version = 77;
+    hello.nonce.assign(kNonceSize, 'n');
+    Socket stream = knock(here);
+    assert_true(bool(send_all(stream, encode(hello), soon())));
+    const auto bytes = receive_exactly(stream, kChallengeSize, soon());
+    assert_true(bool(bytes));
+    assert_true(decode_challenge(*bytes)->verdict == Verdict::kWrongVersion);
+    assert_true(shown_the_door(stream));
+  }
+  // Thousands that say next to nothing: the oldest have to go.
+  std::vector<Socket> silent;
+  for (int i = 0; i < 2000; ++i) {
+    silent.push_back(knock(here));
+    (void)send_all(silent.back(), "S", soon());
+  }
+  for (std::size_t i = 0; i < 1800; ++i)
+    assert_true(shown_the_door(silent[i]));
+
+  *static_cast<volatile int*>(shared) = 1;
+  for (int rank = 0; rank < 2; ++rank)
+    assert_int_equal(world_wait(&here, rank), 0);
+  munmap(shared, sizeof(int));
+  world_free(&here);
+}
+
+int bereft_body(world*, int) {
+  step_t* s = nullptr;
+  int lost = -1;
+  CHECK(s, step_open(&s, nullptr) == STEP_OK);
+  CHECK(s, step_wait_lost(s, &lost, 60) == STEP_OK && lost == 2);
+  CHECK(s, step_set(s, "k", "v", 1) == STEP_OK); // the store lives on
+  step_close(s);
+  return 0;
+}
+
+// A member that knows the token, but sends what makes no sense.
+void test_broken_member(void**) {
+  const auto frame = [](std::uint8_t kind, const std::string& body) {
+    return encode(Header{static_cast<std::uint32_t>(body.size()), 1, kind}) + body;
+  };
+  const std::string get = encode_body(GetKey{"k", 1, 0});
+  const std::uint8_t get_kind = kind_of(GetKey{});
+  const std::string cases[] = {
+      std::string(kHeaderSize, '\xff'),                       // a length beyond all bounds
+      frame(200, ""),                                         // an unknown kind
+      frame(get_kind, get.substr(0, get.size() - 1)),         // cut short
+      frame(get_kind, get + "x"),                             // with something behind it
+      frame(get_kind, ""),                                    // empty
+      frame(kind_of(WaitKeys{}), "\xff\xff\xff\xff"),         // four thousand million keys
+      frame(kind_of(SetKey{}), "\xff\xff\xff\x7f" "k"),       // a key longer than the frame
+      frame(get_kind, get).substr(0, kHeaderSize + 3),        // and hangs up
+  };
+  for (const std::string& bytes : cases) {
+    world here{};
+    world_init(&here, 3, kThree);
+    for (int rank = 0; rank < 2; ++rank)
+      world_spawn(&here, rank, launch_by_plugin, bereft_body);
+    JoinPlan plan;
+    plan.places = {{"127.0.0.1", static_cast<std::uint16_t>(here.store_port)}};
+    plan.token = here.token;
+    plan.rank = 2;
+    plan.world = 3;
+    auto outcome = join_store(plan);
+    auto* joined = std::get_if<Joined>(&outcome);
+    assert_non_null(joined);
+    assert_true(bool(send_all(joined->stream, bytes, soon())));
+    if (&bytes != &cases[7])
+      assert_true(shown_the_door(joined->stream));
+    joined->stream.reset();
+    for (int rank = 0; rank < 2; ++rank)
+      assert_int_equal(world_wait(&here, rank), 0);
+    world_free(&here);
+  }
+}
+
+// Well-formed requests with values that no library would send are answered, not obeyed.
+void test_refused_requests(void**) {
+  world here{};
+  world_init(&here, 2, kTwo);
+  world_spawn(&here, 0, launch_by_plugin, [](world*, int) {
+    step_t* s = nullptr;
+    const char* key = "end";
+    CHECK(s, step_open(&s, nullptr) == STEP_OK);
+    CHECK(s, step_wait(s, &key, 1, 60) == STEP_OK);
+    step_close(s);
+    return 0;
+  });
+  JoinPlan plan;
+  plan.places = {{"127.0.0.1", static_cast<std::uint16_t>(here.store_port)}};
+  plan.token = here.token;
+  plan.rank = 1;
+  plan.world = 2;
+  auto outcome = join_store(plan);
+  auto* joined = std::get_if<Joined>(&outcome);
+  assert_non_null(joined);
+  const auto status = [&](const Request& request) {
+    const std::string body = encode_body(request);
+    const std::string head =
+        encode(Header{static_cast<std::uint32_t>(body.size()), 9, kind_of(request)});
+    assert_true(bool(send_all(joined->stream, head + body, soon())));
+    const auto bytes = receive_exactly(joined->stream, kHeaderSize, soon());
+    assert_true(bool(bytes));
+    const auto header = decode_header(*bytes);
+    assert_true(header && header->id == 9);
+    assert_true(bool(receive_exactly(joined->stream, header->length, soon())));
+    return int{header->kind};
+  };
+  const auto collective = [](Pattern pattern, std::uint32_t root, std::uint64_t length,
+                             std::string data) {
+    return Collective{1, pattern, root, length, std::move(data), 0};
+  };
+  assert_int_equal(status(SetKey{"", "v"}), STEP_ERR_PROTOCOL);
+  assert_int_equal(status(SetKey{std::string("a\0b", 3), "v"}), STEP_ERR_PROTOCOL);
+  assert_int_equal(status(AddKey{std::string(STEP_KEY_MAX + 1, 'k'), 1}), STEP_ERR_PROTOCOL);
+  assert_int_equal(status(WaitKeys{{"a", ""}, 0}), STEP_ERR_PROTOCOL);
+  assert_int_equal(status(SetKey{"k", std::string(STEP_VALUE_MAX + 1, 'v')}), STEP_ERR_PROTOCOL);
+  assert_int_equal(status(collective(Pattern::kBroadcast, 2, 0, "")), STEP_ERR_PROTOCOL);
+  assert_int_equal(status(collective(Pattern::kBroadcast, 1, 5, "abc")), STEP_ERR_PROTOCOL);
+  assert_int_equal(status(collective(Pattern::kGather, 0, UINT64_MAX, "")), STEP_ERR_PROTOCOL);
+  assert_int_equal(status(collective(Pattern::kBarrier, 0, 1, "a")), STEP_ERR_PROTOCOL);
+  assert_int_equal(status(collective(static_cast<Pattern>(9), 0, 0, "")), STEP_ERR_PROTOCOL);
+  assert_int_equal(status(SetKey{"end", ""}), STEP_OK);
+  assert_int_equal(status(Goodbye{}), STEP_OK);
+  joined->stream.reset();
+  assert_int_equal(world_wait(&here, 0), 0);
+  world_free(&here);
+}
+
+} // namespace
+
+int main() {
+  const CMUnitTest tests[] = {
+      cmocka_unit_test(test_strangers),
+      cmocka_unit_test(test_broken_member),
+      cmocka_unit_test(test_refused_requests),
+  };
+  return cmocka_run_group_tests_name("hostile peers", tests, nullptr, nullptr);
+}
