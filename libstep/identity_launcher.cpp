@@ -46,7 +46,8 @@ Result<Identity> launcher_identity(Variables variables, const std::string& host_
         static_cast<std::uint16_t>(variables.need_number("MASTER_PORT", 1, 65535));
     if (identity.master_address.size() > 255)
       variables.complain({"MASTER_ADDR=" + quoted(identity.master_address) +
-                          " is longer than a host name can be"});
+                          " is longer than a host name can be",
+                          "set it to the name or address of rank 0's node"});
   } else {
     identity.master_address =
         variables.has("MASTER_ADDR") ? variables.text("MASTER_ADDR") : "127.0.0.1";

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Who am I, by environment: what each launcher sets, and what does not fit together.
+#include "libstep/identity.h"
+
+#include <gtest/gtest.h>
+
+namespace dist_train {
+namespace {
+
+// Rank 4 of 6 on three nodes, as the plugin sets it.
+Environment plugin() {
+  return {{"DIST_TRAIN_VERSION", "1"},
+          {"DIST_TRAIN_MODE", "torch"},
+          {"DIST_TRAIN_STRATEGY", "fsdp"},
+          {"DIST_TRAIN_STEP", "4711.3"},
+          {"DIST_TRAIN_LAYOUT", "node01=0-3;node02=4;node03=5"},
+          {"DIST_TRAIN_STORE", "10.0.0.1:23001"},
+          {"DIST_TRAIN_TOKEN", "0123456789abcdef0123456789abcdef"},
+          {"DIST_TRAIN_RESTART_COUNT", "1"},
+          {"RANK", "4"},
+          {"WORLD_SIZE", "6"},
+          {"LOCAL_RANK", "0"},
+          {"LOCAL_WORLD_SIZE", "1"},
+          {"NODE_RANK", "1"},
+          {"GROUP_RANK", "1"},
+          {"GROUP_WORLD_SIZE", "3"},
+          {"MASTER_ADDR", "10.0.0.1"},
+          {"MASTER_PORT", "23000"}};
+}
+
+// Rank 5 of 6 on two uneven nodes, as slurmstepd sets it.
+Environment slurm() {
+  return {{"SLURM_JOB_ID", "4711"},
+          {"SLURM_STEP_ID", "3"},
+          {"SLURM_PROCID", "5"},
+          {"SLURM_LOCALID", "1"},
+          {"SLURM_NODEID", "1"},
+          {"SLURM_STEP_NUM_TASKS", "6"},
+          {"SLURM_STEP_NODELIST", "node[01-02]"},
+          {"SLURM_STEP_TASKS_PER_NODE", "4,2"},
+          {"SLURM_GTIDS", "4,5"},
+          {"SLURMD_NODENAME", "node02"}};
+}
+
+// Rank 3 of 4 on two nodes, as torchrun sets it.
+Environment torchrun() {
+  return {{"RANK", "3"},
+          {"WORLD_SIZE", "4"},
+          {"LOCAL_RANK", "1"},
+          {"LOCAL_WORLD_SIZE", "2"},
+          {"GROUP_RANK", "1"},
+          {"GROUP_WORLD_SIZE", "2"},
+          {"ROLE_RANK", "3"},
+          {"ROLE_WORLD_SIZE", "4"},
+          {"ROLE_NAME", "default"},
+          {"MASTER_ADDR", "node01"},
+          {"MASTER_PORT", "29500"},
+          {"TORCHELASTIC_RUN_ID", "abc"},
+          {"TORCHELASTIC_RESTART_COUNT", "2"},
+          {"TORCHELASTIC_MAX_RESTARTS", "3"},
+          {"TORCHELASTIC_USE_AGENT_STORE", "True"}};
+}
+
+Environment with(Environment environment, const Environment& changes) {
+  for (const auto& [name, value] : changes)
+    environment[name] = value;
+  return environment;
+}
+
+Identity found(const Environment& environment) {
+  auto identity = find_identity(environment, "host");
+  EXPECT_TRUE(identity) << (identity ? "" : identity.error().message);
+  return identity ? *identity : Identity{};
+}
+
+TEST(Identity, Plugin) {
+  const Identity me = found(plugin());
+  EXPECT_EQ(me.source, STEP_SOURCE_PLUGIN);
+  EXPECT_EQ(me.source_text, "srun --dist-train (step 4711.3)");
+  EXPECT_EQ(me.rank, 4u);
+  EXPECT_EQ(me.world, 6u);
+  EXPECT_EQ(me.local_rank, 0u);
+  EXPECT_EQ(me.local_world, 1u);
+  EXPECT_EQ(me.node_rank, 1u);
+  EXPECT_EQ(me.node_count, 3u);
+  EXPECT_EQ(me.node_name, "node02");
+  EXPECT_EQ(me.nodes, (std::vector<std::string>{"node01", "node01", "node01", "node01", "node02",
+                                                "node03"}));
+  EXPECT_EQ(me.strategy, "fsdp");
+  EXPECT_EQ(me.step_id, "4711.3");
+  EXPECT_EQ(me.restart_count, 1u);
+  EXPECT_EQ(me.store->host, "10.0.0.1");
+  EXPECT_EQ(me.store->port, 23001);
+  EXPECT_EQ(me.master_port, 23000);
+  EXPECT_FALSE(me.store_fd); // rank 0's only
+}
+
+TEST(Identity, PluginWithoutLayoutOrWithIpv6) {
+  Environment environment = with(plugin(), {{"DIST_TRAIN_STORE", "[fd00::1]:23001"},
+                                            {"DIST_TRAIN_LAYOUT", ""}, // too long to be passed on
+                                            {"DIST_TRAIN_STRATEGY", ""}});
+  const Identity me = found(environment);
+  EXPECT_EQ(me.store->host, "fd00::1");
+  EXPECT_EQ(me.node_rank, 1u);
+  EXPECT_EQ(me.node_count, 3u);
+  EXPECT_EQ(me.nodes[4], "host");
+  EXPECT_EQ(me.nodes[0], "");
+  EXPECT_EQ(me.strategy, "");
+}
+
+TEST(Identity, PluginsRankZeroGetsDescriptors) {
+  const Identity me = found(with(plugin(), {{"RANK", "0"},
+                                            {"LOCAL_WORLD_SIZE", "4"},
+                                            {"NODE_RANK", "0"},
+                                            {"DIST_TRAIN_STORE_FD", "100"},
+                                            {"DIST_TRAIN_PORT_FD", "101"}}));
+  EXPECT_EQ(me.store_fd, 100u);
+  EXPECT_EQ(me.port_fd, 101u);
+}
+
+TEST(Identity, Slurm) {
+  const Identity me = found(slurm());
+  EXPECT_EQ(me.source, STEP_SOURCE_SLURM);
+  EXPECT_EQ(me.rank, 5u);
+  EXPECT_EQ(me.world, 6u);
+  EXPECT_EQ(me.local_rank, 1u);
+  EXPECT_EQ(me.local_world, 2u);
+  EXPECT_EQ(me.node_rank, 1u);
+  EXPECT_EQ(me.node_count, 2u);
+  EXPECT_EQ(me.node_name, "node02");
+  EXPECT_EQ(me.nodes, (std::vector<std::string>{"node01", "node01", "node01", "node01", "node02",
+                                                "node02"}));
+  EXPECT_EQ(me.step_id, "4711.3");
+  EXPECT_EQ(me.master_address, "node01");
+  EXPECT_EQ(me.master_port, 0); // rank 0 will choose
+  EXPECT_EQ(me.store_hosts, std::vector<std::string>{"node01"});
+  EXPECT_EQ(me.token.size(), 32u);
+}
+
+TEST(Identity, SlurmKnowsOtherNodesOnlyWithBlockDistribution) {
+  const Identity cyclic = found(with(
+      slurm(), {{"SLURM_DISTRIBUTION", "cyclic"}, {"SLURM_PROCID", "3"}, {"SLURM_GTIDS", "1,3"}}));
+  EXPECT_EQ(cyclic.nodes, (std::vector<std::string>{"", "node02", "", "node02", "", ""}));
+  const Identity arbitrary = found(with(slurm(), {{"SLURM_DISTRIBUTION", "arbitrary"}}));
+  EXPECT_EQ(arbitrary.store_hosts, (std::vector<std::string>{"node01", "node02"}));
+}
+
+TEST(Identity, SlurmStepsMeetInDifferentPlaces) {
+  const Identity me = found(slurm());
+  for (const Environment& other :
+       {Environment{{"SLURM_STEP_ID", "4"}}, Environment{{"SLURM_JOB_ID", "4712"}},
+        Environment{{"SLURM_RESTART_COUNT", "1"}}})
+    EXPECT_NE(found(with(slurm(), other)).token, me.token);
+  EXPECT_EQ(found(with(slurm(), {{"SLURM_PROCID", "4"}, {"SLURM_LOCALID", "0"}})).token, me.token);
+}
+
+TEST(Identity, BatchScriptsAndShellsAreNoSteps) {
+  Environment batch = with(slurm(), {{"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}});
+  batch.erase("SLURM_STEP_ID");
+  EXPECT_EQ(found(batch).source, STEP_SOURCE_SINGLE);
+  batch["SLURM_STEP_ID"] = "4294967291"; // the batch step's own number
+  EXPECT_EQ(found(batch).source, STEP_SOURCE_SINGLE);
+  EXPECT_EQ(found(batch).world, 1u);
+}
+
+TEST(Identity, Torchrun) {
+  const Identity me = found(torchrun());
+  EXPECT_EQ(me.source, STEP_SOURCE_TORCHRUN);
+  EXPECT_EQ(me.source_text, "torchrun (run 'abc')");
+  EXPECT_EQ(me.rank, 3u);
+  EXPECT_EQ(me.local_rank, 1u);
+  EXPECT_EQ(me.local_world, 2u);
+  EXPECT_EQ(me.node_rank, 1u);
+  EXPECT_EQ(me.node_count, 2u);
+  EXPECT_EQ(me.nodes, (std::vector<std::string>{"", "", "host", "host"}));
+  EXPECT_EQ(me.restart_count, 2u);
+  EXPECT_EQ(me.master_port, 0); // the agent listens on MASTER_PORT
+  EXPECT_EQ(me.store_hosts, std::vector<std::string>{"node01"});
+}
+
+TEST(Identity, TorchrunInsideOfSteps) {
+  EXPECT_EQ(found(with(slurm(), torchrun())).source, STEP_SOURCE_TORCHRUN);
+  EXPECT_EQ(found(with(plugin(), torchrun())).rank, 3u);
+}
+
+TEST(Identity, OtherLaunchers) { // a Kubeflow job with one process a node
+  const Identity me = found({{"RANK", "1"},
+                             {"WORLD_SIZE", "3"},
+                             {"MASTER_ADDR", "job-master-0"},
+                             {"MASTER_PORT", "23456"},
+                             {"PET_NNODES", "3"}});
+  EXPECT_EQ(me.source, STEP_SOURCE_TORCHRUN);
+  EXPECT_EQ(me.local_rank, 0u);
+  EXPECT_EQ(me.local_world, 1u);
+  EXPECT_EQ(me.node_rank, 1u);
+  EXPECT_EQ(me.node_count, 3u);
+  EXPECT_EQ(me.master_port, 23456);
+}
+
+TEST(Identity, Single) {
+  const Identity me = found({{"RANK", ""}, {"HOME", "/"}}); // an empty value counts as missing
+  EXPECT_EQ(me.source, STEP_SOURCE_SINGLE);
+  EXPECT_EQ(me.world, 1u);
+  EXPECT_EQ(me.nodes, std::vector<std::string>{"host"});
+}
+
+struct Contradiction {
+  Environment base, changes;
+  std::vector<std::string> names; // in the message
+};
+
+TEST(Identity, ContradictionsAreNamed) {
+  const std::string huge(200000, '9');
+  const Contradiction kCases[] = {
+      {plugin(), {{"RANK", "6"}}, {"RANK='6'", "0 to 5"}},
+      {plugin(), {{"RANK", "-1"}}, {"RANK='-1'"}},
+      {plugin(), {{"RANK", ""}}, {"RANK is not set"}},
+      {plugin(), {{"WORLD_SIZE", "7"}}, {"DIST_TRAIN_LAYOUT", "6 ranks", "WORLD_SIZE=7"}},
+      {plugin(), {{"WORLD_SIZE", huge}}, {"WORLD_SIZE='9999"}},
+      {plugin(), {{"LOCAL_RANK", "1"}}, {"LOCAL_RANK=1", "makes it 0"}},
+      {plugin(), {{"LOCAL_WORLD_SIZE", "4"}}, {"LOCAL_WORLD_SIZE=4"}},
+      {plugin(), {{"NODE_RANK", "x"}}, {"NODE_RANK='x'"}},
+      {plugin(), {{"DIST_TRAIN_VERSION", "2"}}, {"DIST_TRAIN_VERSION='2'"}},
+      {plugin(), {{"DIST_TRAIN_LAYOUT", "node01=0-9,"}}, {"DIST_TRAIN_LAYOUT"}},
+      {plugin(), {{"DIST_TRAIN_LAYOUT", "\xff\xfe=0-5"}}, {"DIST_TRAIN_LAYOUT"}},
+      {plugin(), {{"DIST_TRAIN_STORE", "10.0.0.1"}}, {"DIST_TRAIN_STORE", "'10.0.0.1'"}},
+      {plugin(), {{"DIST_TRAIN_STORE", "fd00::1:23001"}}, {"DIST_TRAIN_STORE"}},
+      {plugin(), {{"DIST_TRAIN_STORE", "h:0"}}, {"DIST_TRAIN_STORE"}},
+      {plugin(), {{"DIST_TRAIN_STORE", "h:65536"}}, {"DIST_TRAIN_STORE"}},
+      {plugin(), {{"DIST_TRAIN_STORE", ":80"}}, {"DIST_TRAIN_STORE"}},
+      {plugin(), {{"DIST_TRAIN_STORE", huge + ":80"}}, {"DIST_TRAIN_STORE"}},
+      {plugin(), {{"DIST_TRAIN_STRATEGY", "fspd"}}, {"DIST_TRAIN_STRATEGY='fspd'"}},
+      {plugin(), {{"MASTER_PORT", "0"}}, {"MASTER_PORT='0'"}},
+      {with(plugin(), slurm()), {}, {"(RANK)", "SLURM_PROCID=5"}},
+      {with(plugin(), slurm()), {{"SLURM_STEP_ID", "9"}}, {"DIST_TRAIN_STEP='4711.3'", "4711.9"}},
+      {slurm(), {{"SLURM_PROCID", "6"}}, {"SLURM_PROCID='6'"}},
+      {slurm(), {{"SLURM_LOCALID", "2"}}, {"SLURM_LOCALID=2"}},
+      {slurm(), {{"SLURM_STEP_TASKS_PER_NODE", "4,1"}}, {"SLURM_STEP_TASKS_PER_NODE", "5 tasks"}},
+      {slurm(), {{"SLURM_STEP_TASKS_PER_NODE", "4(x"}}, {"SLURM_STEP_TASKS_PER_NODE='4(x'"}},
+      {slurm(), {{"SLURM_STEP_NODELIST", "n[1-"}}, {"SLURM_STEP_NODELIST='n[1-'"}},
+      {slurm(), {{"SLURM_STEP_NODELIST", ""}}, {"SLURM_STEP_NODELIST is not set"}},
+      {slurm(), {{"SLURM_NODEID", "2"}}, {"SLURM_NODEID=2"}},
+      {slurm(), {{"SLURM_GTIDS", "0,1"}}, {"SLURM_GTIDS='0,1'", "SLURM_PROCID=5"}},
+      {slurm(), {{"SLURM_STEP_ID", "x"}}, {"SLURM_STEP_ID='x'"}},
+      {slurm(), {{"RANK", "1"}, {"WORLD_SIZE", "6"}}, {"RANK=1", "SLURM_PROCID", "makes it 5"}},
+      {torchrun(), {{"LOCAL_RANK", "2"}}, {"LOCAL_RANK='2'"}},
+      {torchrun(), {{"RANK", "0"}}, {"LOCAL_RANK=1", "RANK=0"}},
+      {torchrun(), {{"WORLD_SIZE", ""}}, {"WORLD_SIZE is not set"}},
+      {torchrun(), {{"MASTER_ADDR", ""}}, {"MASTER_ADDR is not set"}},
+      {torchrun(), {{"MASTER_ADDR", huge}}, {"MASTER_ADDR='9999"}},
+      {torchrun(), {{"MASTER_PORT", "65536"}}, {"MASTER_PORT='65536'"}},
+      {torchrun(), {{"GROUP_RANK", "2"}}, {"GROUP_RANK='2'"}},
+      {torchrun(), {{"TORCHELASTIC_RESTART_COUNT", "\xc3("}}, {"TORCHELASTIC_RESTART_COUNT"}},
+      {{}, {{"RANK", "1"}}, {"WORLD_SIZE is not set"}},
+      {{}, {{"WORLD_SIZE", "0"}, {"RANK", "0"}}, {"WORLD_SIZE='0'"}},
+  };
+  for (const auto& one : kCases) {
+    const auto identity = find_identity(with(one.base, one.changes), "host");
+    ASSERT_FALSE(identity) << one.names.front();
+    for (const auto& name : one.names)
+      EXPECT_NE(identity.error().message.find(name), std::string::npos)
+          << "no " << name << " in: " << identity.error().message;
+    EXPECT_LT(identity.error().message.size(), 500u);
+    EXPECT_FALSE(identity.error().hint.empty()) << identity.error().message;
+  }
+}
+
+TEST(Identity, SecretsStayOutOfMessages) {
+  const auto identity = find_identity(with(plugin(), {{"DIST_TRAIN_TOKEN", "S3CRET"}}), "host");
+  ASSERT_FALSE(identity);
+  EXPECT_NE(identity.error().message.find("DIST_TRAIN_TOKEN"), std::string::npos);
+  EXPECT_EQ(identity.error().message.find("S3CRET"), std::string::npos);
+}
+
+} // namespace
+} // namespace dist_train
