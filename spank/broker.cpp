@@ -74,11 +74,10 @@ Broker::Broker(Fd listener, Token token)
 
 Broker::~Broker() { stop(); }
 
-Result<void> Broker::start(const StepId& id, const Options& options) {
+Result<void> Broker::start(const Options& options) {
   wake_ = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_)
     return Error{std::string("cannot start the rendezvous in srun: ") + std::strerror(errno), ""};
-  id_ = id;
   options_ = options;
   table_done_ = !options.verbose.value_or(false);
   started_ = Clock::now();
@@ -182,7 +181,7 @@ void Broker::progress() {
   auto seconds = std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - started_).count();
   std::string text;
   if (roll_call_.nodes_here() == 0) {
-    text = "no node of step " + step_text(id_) + " has shown itself";
+    text = "no node of the step has shown itself";
   } else {
     auto missing = roll_call_.missing_nodes();
     text = std::to_string(roll_call_.nodes_here()) + " of " +
@@ -199,6 +198,7 @@ void Broker::print_table() {
   table_done_ = true;
   auto rows = roll_call_.rows();
   auto count = rows.size();
+  bool complete = roll_call_.all_rows_here();
   auto nodes = roll_call_.node_count();
   std::string master = "unknown";
   if (const auto& m = roll_call_.master()) {
@@ -207,15 +207,15 @@ void Broker::print_table() {
       master += " (" + m->interface + ')';
   }
   std::chrono::duration<double> seconds = Clock::now() - started_;
-  MappingHeader header{step_text(id_),          to_text(options_.mode.value_or(Mode::kTorch)),
-                       roll_call_.world_size(), static_cast<std::uint32_t>(nodes),
-                       std::move(master),       seconds.count()};
+  MappingHeader header{step_text(roll_call_.id()), to_text(options_.mode.value_or(Mode::kTorch)),
+                       roll_call_.world_size(),    static_cast<std::uint32_t>(nodes),
+                       std::move(master),          seconds.count()};
   auto text = mapping_table(header, std::move(rows));
-  if (count < roll_call_.world_size()) {
+  if (!complete) {
     auto missing = roll_call_.missing_nodes();
-    text += "dist-train: " + std::to_string(roll_call_.world_size() - count) +
-            " ranks did not report" + (missing.empty() ? "" : "; missing: " + listing(missing)) +
-            '\n';
+    text += "dist-train: " + std::to_string(roll_call_.world_size() - count) + " of " +
+            std::to_string(roll_call_.world_size()) + " ranks did not report" +
+            (missing.empty() ? "" : "; no sign of " + listing(missing)) + '\n';
   }
   write_to_user(text);
 }

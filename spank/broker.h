@@ -25,7 +25,7 @@ public:
 
   // Serves from a thread of its own, which takes no signals, until stop(). With `verbose` it
   // prints the mapping table when the last row arrives.
-  Result<void> start(const StepId& id, const Options& options);
+  Result<void> start(const Options& options);
 
   // Takes reports that are already on their way, prints what is there of a table that never became
   // complete, and ends the thread. Does nothing when it does not run.
@@ -47,7 +47,6 @@ private:
   Token token_;
   std::thread thread_;
   // Of the thread alone while it runs.
-  StepId id_;
   Options options_;
   RollCall roll_call_;
   std::vector<std::unique_ptr<Connection>> connections_;

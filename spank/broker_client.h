@@ -19,7 +19,8 @@ struct BrokerAddress {
 
 enum class Reach {
   kAnswered,
-  kNotThere, // nothing listens: this srun has no broker (any more)
+  kNotThere, // nothing listens: this srun has no broker
+  kGone,     // there was one, and it ended: so does the step
   kFailed,   // it cannot be reached, or does not answer as ours would
 };
 
@@ -36,7 +37,9 @@ Exchange exchange(const BrokerAddress& broker, const Report& report, std::chrono
 void mention(const BrokerAddress& broker, const Report& report);
 
 // Repeats the report until the answer is not kPending, at growing intervals, or `limit` is over
-// (then the last answer, still kPending).
+// (then the last answer, still kPending). The one place where a task may wait long: Slurm cannot
+// end a task before it runs its program, and takes a node out of service whose tasks do not end. So
+// it returns as soon as srun is gone.
 Exchange ask(const BrokerAddress& broker, const Report& report, std::chrono::seconds limit);
 
 } // namespace dist_train

@@ -123,6 +123,8 @@ std::optional<std::string> encode(const Report& report, const Token& token) {
   out.u16(static_cast<std::uint16_t>(report.want));
   out.u16(static_cast<std::uint16_t>(report.has_row | report.failed << 1 |
                                      report.master.has_value() << 2));
+  out.u32(report.id.job);
+  out.u32(report.id.step);
   out.u32(report.world_size);
   out.u32(report.row.rank);
   out.u32(report.row.local_rank);
@@ -154,6 +156,8 @@ std::optional<Report> decode_report(std::string_view bytes, const Token& token) 
   auto flags = in.u16();
   report.has_row = flags & 1;
   report.failed = flags & 2;
+  report.id.job = in.u32();
+  report.id.step = in.u32();
   report.world_size = in.u32();
   report.row.rank = in.u32();
   report.row.local_rank = in.u32();

@@ -42,6 +42,7 @@ struct Report {
   Want want = Want::kNothing;
   bool has_row = false; // `row` counts for the table
   bool failed = false;  // the task cannot start; the others need not wait for it
+  StepId id;
   std::uint32_t world_size = 0;
   MappingRow row;               // its node, rank and local rank count in every report
   std::string node_ranks;       // of the task's node, as a set
@@ -52,7 +53,8 @@ struct Report {
 enum class Status : std::uint16_t {
   kReady,
   kPending, // ask again
-  kFailed,  // rank 0 cannot start, or the reports contradict each other; `note` says which
+  kFailed,  // the reports contradict each other as `note` says, or rank 0 could not start and has
+            // said why (then there is no note)
 };
 
 struct Answer {

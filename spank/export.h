@@ -16,6 +16,3 @@ extern "C" {
 
 static_assert(SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(22, 5, 0),
               "Slurm 22.05 or newer is needed");
-
-#define DIST_TRAIN_PLUGIN_NAME "dist_train"
-#define DIST_TRAIN_OPTION_NAME "dist-train"

@@ -31,12 +31,9 @@ struct State {
 
 State* state = nullptr; // from init to exit
 
-// What sbatch or salloc passed on: Slurm drops the first part of the name before it loads plugins.
 const char* inherited_option() {
-  constexpr const char* kPassedOn =
-      "SLURM_SPANK__SLURM_SPANK_OPTION_" DIST_TRAIN_PLUGIN_NAME "_dist_train";
-  const char* value = std::getenv(kPassedOn);
-  return value ? value : std::getenv(kPassedOn + sizeof "SLURM_SPANK_" - 1);
+  const char* value = std::getenv(kPassedOnVariable);
+  return value ? value : std::getenv(kPassedOnVariable + sizeof "SLURM_SPANK_" - 1);
 }
 
 std::optional<Options> user_variable(std::optional<Error>& error) {
@@ -167,14 +164,10 @@ int init_post_opt(bool in_srun) {
   return 0;
 }
 
-int local_user_init(spank_t spank) {
+int local_user_init() {
   if (!state || !state->broker)
     return 0;
-  StepId id;
-  if (spank_get_item(spank, S_JOB_ID, &id.job) != ESPANK_SUCCESS ||
-      spank_get_item(spank, S_JOB_STEPID, &id.step) != ESPANK_SUCCESS)
-    id = {};
-  if (auto started = state->broker->start(id, state->options); !started) {
+  if (auto started = state->broker->start(state->options); !started) {
     log_error(started.error());
     return -1;
   }

@@ -3,8 +3,6 @@
 // runs the rendezvous.
 #pragma once
 
-#include "spank/export.h"
-
 #include <string>
 #include <vector>
 
@@ -14,7 +12,7 @@ namespace dist_train::local {
 int init(bool in_srun, const std::vector<std::string>& plugstack);
 int option(const char* text);
 int init_post_opt(bool in_srun);
-int local_user_init(spank_t spank);
+int local_user_init();
 void exit();
 
 } // namespace dist_train::local

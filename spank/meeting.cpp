@@ -16,6 +16,8 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
+constexpr std::chrono::seconds kAloneTime{30};
+
 std::string who(const SlurmFacts& facts) {
   return facts.node_name + " (rank " + std::to_string(facts.rank) + ")";
 }
@@ -32,6 +34,7 @@ public:
       return reserved.error();
     if (!facts_.heterogeneous) // else a port may be reserved on one component's nodes only
       reserved_ = *reserved;
+    report_.id = facts_.id;
     report_.world_size = facts_.world_size;
     report_.row = row;
     report_.node_ranks = id_set_text(facts_.node_ranks);
@@ -62,7 +65,7 @@ private:
     auto said = ask(broker_, report_, wait_);
     if (said.reach == Reach::kAnswered)
       return take_answer(said.answer);
-    if (layout_ && (reserved_ || place->first_candidate))
+    if (said.reach != Reach::kGone && layout_ && (reserved_ || place->first_candidate))
       return std::nullopt; // the others get there without srun
     return Error{who(facts_) + " cannot tell the other ranks where it is: " + said.error.message,
                  said.error.hint};
@@ -86,6 +89,8 @@ private:
     auto found = ask(broker_, report_, wait_);
     if (found.reach == Reach::kAnswered)
       return take_answer(found.answer);
+    if (found.reach == Reach::kGone)
+      return Error{who(facts_) + " stops: " + found.error.message, found.error.hint};
     if (!layout_)
       return Error{who(facts_) + " cannot learn where rank 0 is: " + found.error.message,
                    "ranks of this step follow no order that a node could compute alone; use "
@@ -96,7 +101,7 @@ private:
   std::optional<Error> take_answer(const Answer& answer) {
     auto waited = std::to_string(wait_.count()) + " s";
     if (answer.status == Status::kFailed)
-      return Error{who(facts_) + " stops: " + answer.note, ""};
+      return Error{answer.note.empty() ? "" : who(facts_) + " stops: " + answer.note, ""};
     if (answer.status == Status::kPending) {
       std::string rank_zero = layout_ ? " on " + layout_->nodes.front().name : "";
       return Error{who(facts_) + " waited " + waited + " for " +
@@ -119,12 +124,12 @@ private:
   }
 
   // Without srun's broker: the first ports of the step's sequence on the first node. Something must
-  // listen there, else the program would wait for nobody.
+  // listen there, else the program would wait for nobody. No long wait: see ask().
   std::optional<Error> compute(const Error& why) {
     const auto& node = layout_->nodes.front().name;
     auto range = options_.port.value_or(kDefaultPorts);
     auto ports = reserved_ ? *reserved_ : port_candidate(facts_.id, range, 0);
-    auto deadline = Clock::now() + wait_;
+    auto deadline = Clock::now() + std::min(wait_, kAloneTime);
     Error last{"", ""};
     do {
       auto addresses =

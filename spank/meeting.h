@@ -18,7 +18,8 @@ struct Meeting {
 };
 
 // Waits for rank 0 (or in layouts that only all nodes together know, for all nodes) no longer than
-// the option `wait` says. `row` is this task's for the table.
+// the option `wait` says. An error without a text: rank 0 failed, and has told the user why.
+// `row` is this task's for the table.
 Result<Meeting> meet(const SlurmFacts& facts, const Options& options, const BrokerAddress& broker,
                      const MappingRow& row);
 

@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Names of the variables between srun's plugin and the tasks' plugin. They begin with SLURM so that
-// --export=NONE keeps them; the tasks never see them.
+// Names that several parts of the plugin must agree on.
 #pragma once
 
 namespace dist_train {
 
+// What sbatch and salloc set for the option: Slurm makes it from the plugin's and the option's
+// name. Slurm drops the first part, up to the second underscore, when srun begins.
+inline constexpr const char* kPassedOnVariable =
+    "SLURM_SPANK__SLURM_SPANK_OPTION_dist_train_dist_train";
+
+// From srun's plugin to the tasks' plugin; the tasks never see them. The names begin with SLURM so
+// that --export=NONE keeps them.
 inline constexpr const char* kUserVariable = "SLURM_DIST_TRAIN"; // the user's, in option grammar
 inline constexpr const char* kOptionsVariable = "SLURM_DIST_TRAIN_OPTIONS"; // canonical text
 inline constexpr const char* kTokenVariable = "SLURM_DIST_TRAIN_TOKEN";     // 32 hexadecimal digits

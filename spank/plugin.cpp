@@ -14,7 +14,7 @@ extern "C" {
 extern const char plugin_name[], plugin_type[];
 extern const unsigned int plugin_version, spank_plugin_version;
 }
-DIST_TRAIN_EXPORT const char plugin_name[] = DIST_TRAIN_PLUGIN_NAME;
+DIST_TRAIN_EXPORT const char plugin_name[] = "dist_train";
 DIST_TRAIN_EXPORT const char plugin_type[] = "spank";
 DIST_TRAIN_EXPORT const unsigned int plugin_version = SLURM_VERSION_NUMBER;
 DIST_TRAIN_EXPORT const unsigned int spank_plugin_version = 1;
@@ -47,11 +47,11 @@ int on_option(int, const char* text, int remote) {
     remote::keep_option(text);
     return 0;
   }
-  return guard("--" DIST_TRAIN_OPTION_NAME, [&] { return local::option(text); });
+  return guard("--dist-train", [&] { return local::option(text); });
 }
 
 // Slurm wants plain char*, and changes none of it.
-char option_name[] = DIST_TRAIN_OPTION_NAME;
+char option_name[] = "dist-train";
 char option_argument[] = "[WORD[,WORD...]]";
 char option_usage[] = "[dist-train] make every task a rank of one training world: sets RANK, "
                       "WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and so on. --dist-train=help lists the "
@@ -79,8 +79,8 @@ DIST_TRAIN_EXPORT int slurm_spank_init_post_opt(spank_t, int, char**) {
   return in_command() ? guard("init_post_opt", [] { return local::init_post_opt(in_srun()); }) : 0;
 }
 
-DIST_TRAIN_EXPORT int slurm_spank_local_user_init(spank_t spank, int, char**) {
-  return guard("local_user_init", [&] { return local::local_user_init(spank); });
+DIST_TRAIN_EXPORT int slurm_spank_local_user_init(spank_t, int, char**) {
+  return guard("local_user_init", [] { return local::local_user_init(); });
 }
 
 DIST_TRAIN_EXPORT int slurm_spank_task_init(spank_t spank, int, char**) {

@@ -23,7 +23,8 @@ std::array<char, kMaxOptionText + 1> option_text;
 bool option_given = false;
 
 [[noreturn]] void fail(const Error& error) {
-  log_error(error);
+  if (!error.message.empty())
+    log_error(error);
   _exit(1);
 }
 

@@ -14,8 +14,10 @@ Answer RollCall::take(const Report& report) {
 }
 
 void RollCall::note(const Report& report) {
-  if (world_ == 0 && report.world_size <= kMaxTasks)
+  if (world_ == 0 && report.world_size <= kMaxTasks) {
     world_ = report.world_size;
+    id_ = report.id;
+  }
   if (report.world_size != world_ || report.row.rank >= world_) {
     failure_ = "rank " + std::to_string(report.row.rank) + " on " + report.row.node +
                " says that the world is " + std::to_string(report.world_size) + ", others say " +
@@ -23,7 +25,7 @@ void RollCall::note(const Report& report) {
     return;
   }
   if (report.failed && report.row.rank == 0)
-    failure_ = "rank 0 on " + report.row.node + " could not start; its own message says why";
+    rank_zero_failed_ = true;
   if (expected_.empty() && !report.node_list.empty())
     if (auto hosts = expand_host_list(report.node_list))
       expected_ = *std::move(hosts);
@@ -50,7 +52,7 @@ void RollCall::note(const Report& report) {
 
 Answer RollCall::answer(const Report& report) {
   Answer answer;
-  if (!failure_.empty()) {
+  if (!failure_.empty() || rank_zero_failed_) {
     answer.status = Status::kFailed;
     answer.note = failure_;
     return answer;

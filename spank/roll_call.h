@@ -22,6 +22,7 @@ public:
   // Every rank's row is there.
   bool all_rows_here() const { return world_ != 0 && rows_.size() == world_; }
 
+  const StepId& id() const { return id_; } // as the nodes know it
   std::uint32_t world_size() const { return world_; }
   std::size_t nodes_here() const { return nodes_.size(); }
   // Names of nodes that have not reported, as far as the step's node list is known.
@@ -36,6 +37,7 @@ private:
   void note(const Report& report);
   Answer answer(const Report& report);
 
+  StepId id_;
   std::uint32_t world_ = 0;
   std::size_t ranks_here_ = 0;
   std::map<std::string, IdSet> nodes_;
@@ -44,6 +46,7 @@ private:
   std::optional<Master> master_;
   std::optional<RankMap> map_;
   std::string layout_;
+  bool rank_zero_failed_ = false;
   std::string failure_;
 };
 

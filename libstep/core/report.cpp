@@ -42,12 +42,13 @@ std::string mapping_table(const MappingHeader& header, std::vector<MappingRow> r
     for (std::size_t i = 0; i < kColumns; ++i)
       widths[i] = std::max(widths[i], cells[i].size());
 
-  std::array<char, 32> seconds;
-  std::snprintf(seconds.data(), seconds.size(), "%.2f", header.seconds);
+  std::array<char, 32> ready{"not ready"};
+  if (header.seconds >= 0)
+    std::snprintf(ready.data(), ready.size(), "ready in %.2f s", header.seconds);
   std::string text = "dist-train: step " + header.step + "  " + header.mode + "  world " +
                      std::to_string(header.world) + " on " + std::to_string(header.nodes) +
-                     (header.nodes == 1 ? " node" : " nodes") + "  master " + header.master +
-                     "  ready in " + seconds.data() + " s\n";
+                     (header.nodes == 1 ? " node" : " nodes") + "  master " + header.master + "  " +
+                     ready.data() + '\n';
   for (const auto& cells : table)
     text += line(cells, widths);
   return text;
