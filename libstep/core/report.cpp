@@ -13,7 +13,7 @@ constexpr std::size_t kColumns = 8;
 using Cells = std::array<std::string, kColumns>;
 
 // Columns grow with their content; these are the least widths, and which align right.
-constexpr std::array<std::size_t, kColumns> kLeast{5, 4, 5, 12, 4, 9, 13, 0};
+constexpr std::array<std::size_t, kColumns> kLeast{6, 4, 5, 13, 4, 8, 14, 0};
 constexpr std::array<bool, kColumns> kRight{false, true, true, false, true, false, false, false};
 
 std::string line(const Cells& cells, const std::array<std::size_t, kColumns>& widths) {

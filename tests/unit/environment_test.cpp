@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "libstep/core/environment.h"
+
+#include <gtest/gtest.h>
+
+namespace dist_train {
+namespace {
+
+TaskPlan rank_five() {
+  TaskPlan plan;
+  plan.id = {4711, 2, 1};
+  plan.rank = 5;
+  plan.world_size = 6;
+  plan.local_rank = 0;
+  plan.local_world_size = 1;
+  plan.node_rank = 2;
+  plan.node_count = 3;
+  plan.layout = "n1=0-3;n2=4;n3=5";
+  plan.master_address = "10.0.0.1";
+  plan.ports = {23001, 23002, 23003};
+  plan.token = "00112233445566778899aabbccddeeff";
+  plan.interface = "eth0";
+  plan.cores = 4;
+  return plan;
+}
+
+// The environment after the changes.
+Environment changed(const TaskPlan& plan, const Options& options, Environment environment) {
+  for (const auto& change : task_environment(plan, options, environment).changes) {
+    if (change.value)
+      environment[change.name] = *change.value;
+    else
+      environment.erase(change.name);
+  }
+  return environment;
+}
+
+TEST(TaskEnvironment, IsTheWholeContract) {
+  Options options;
+  options.strategy = Strategy::kFsdp;
+  Environment expected{
+      {"RANK", "5"},
+      {"WORLD_SIZE", "6"},
+      {"LOCAL_RANK", "0"},
+      {"LOCAL_WORLD_SIZE", "1"},
+      {"NODE_RANK", "2"},
+      {"GROUP_RANK", "2"},
+      {"GROUP_WORLD_SIZE", "3"},
+      {"ROLE_RANK", "5"},
+      {"ROLE_WORLD_SIZE", "6"},
+      {"ROLE_NAME", "default"},
+      {"MASTER_ADDR", "10.0.0.1"},
+      {"MASTER_PORT", "23001"},
+      {"JAX_COORDINATOR_ADDRESS", "10.0.0.1:23003"},
+      {"JAX_COORDINATOR_PORT", "23003"},
+      {"JAX_NUM_PROCESSES", "6"},
+      {"JAX_PROCESS_ID", "5"},
+      {"OMP_NUM_THREADS", "4"},
+      {"GLOO_SOCKET_IFNAME", "eth0"},
+      {"TP_SOCKET_IFNAME", "eth0"},
+      {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
+      {"DIST_TRAIN_VERSION", "1"},
+      {"DIST_TRAIN_MODE", "torch"},
+      {"DIST_TRAIN_STRATEGY", "fsdp"},
+      {"DIST_TRAIN_STEP", "4711.2"},
+      {"DIST_TRAIN_LAYOUT", "n1=0-3;n2=4;n3=5"},
+      {"DIST_TRAIN_STORE", "10.0.0.1:23002"},
+      {"DIST_TRAIN_TOKEN", "00112233445566778899aabbccddeeff"},
+      {"DIST_TRAIN_RESTART_COUNT", "1"},
+  };
+  EXPECT_EQ(changed(rank_five(), options, {}), expected);
+}
+
+TEST(TaskEnvironment, RemovesWhatOtherLaunchersAndOuterStepsLeft) {
+  Environment before{{"TORCHELASTIC_RUN_ID", "x"},    {"PET_NNODES", "2"},
+                     {"DIST_TRAIN_STORE_FD", "7"},    {"DIST_TRAIN_STRATEGY", "ddp"},
+                     {"SLURM_DIST_TRAIN_TOKEN", "y"}, {"RANK", "99"},
+                     {"SLURM_DIST_TRAIN", "on"},      {"PETROL", "stays"}};
+  auto after = changed(rank_five(), {}, before);
+  for (const char* gone : {"TORCHELASTIC_RUN_ID", "PET_NNODES", "DIST_TRAIN_STORE_FD",
+                           "DIST_TRAIN_STRATEGY", "SLURM_DIST_TRAIN_TOKEN"})
+    EXPECT_FALSE(after.contains(gone)) << gone;
+  EXPECT_EQ(after["RANK"], "5");
+  EXPECT_EQ(after["PETROL"], "stays");
+  EXPECT_EQ(after["SLURM_DIST_TRAIN"], "on");
+}
+
+TEST(TaskEnvironment, MasterIsOursWithANoticeOrKept) {
+  Environment before{{"MASTER_ADDR", "old"}, {"MASTER_PORT", "23001"}};
+  auto plan = task_environment(rank_five(), {}, before);
+  ASSERT_EQ(plan.notices.size(), 1u); // the port is the same
+  EXPECT_EQ(plan.notices[0], "MASTER_ADDR is 10.0.0.1, not your 'old' (env=keep keeps yours)");
+  Options keep;
+  keep.env = EnvRule::kKeep;
+  EXPECT_TRUE(task_environment(rank_five(), keep, before).notices.empty());
+  EXPECT_EQ(changed(rank_five(), keep, before)["MASTER_ADDR"], "old");
+  EXPECT_EQ(changed(rank_five(), keep, {})["MASTER_ADDR"], "10.0.0.1");
+}
+
+TEST(TaskEnvironment, ThreadsAndInterfacesOfTheUserStay) {
+  Environment before{{"OMP_NUM_THREADS", "9"}, {"GLOO_SOCKET_IFNAME", "ib0"}};
+  auto after = changed(rank_five(), {}, before);
+  EXPECT_EQ(after["OMP_NUM_THREADS"], "9");
+  EXPECT_EQ(after["GLOO_SOCKET_IFNAME"], "ib0");
+  EXPECT_EQ(after["TP_SOCKET_IFNAME"], "eth0");
+  Options fixed;
+  fixed.omp = OmpRule{OmpRule::kFixed, 2};
+  EXPECT_EQ(changed(rank_five(), fixed, before)["OMP_NUM_THREADS"], "2");
+  Options keep;
+  keep.omp = OmpRule{OmpRule::kKeep, 0};
+  EXPECT_FALSE(changed(rank_five(), keep, {}).contains("OMP_NUM_THREADS"));
+}
+
+TEST(TaskEnvironment, RankZeroGetsDescriptorsAndHugeLayoutsAreLeftOut) {
+  auto plan = rank_five();
+  plan.store_fd = 100;
+  plan.port_fd = 101;
+  plan.ports.jax = 0;
+  plan.layout.assign(100'001, 'x');
+  auto after = changed(plan, {}, {});
+  EXPECT_EQ(after["DIST_TRAIN_STORE_FD"], "100");
+  EXPECT_EQ(after["DIST_TRAIN_PORT_FD"], "101");
+  EXPECT_FALSE(after.contains("DIST_TRAIN_LAYOUT"));
+  EXPECT_FALSE(after.contains("JAX_COORDINATOR_ADDRESS"));
+}
+
+TEST(TaskEnvironment, IPv6StoreIsBracketed) {
+  auto plan = rank_five();
+  plan.master_address = "fd00::1";
+  auto after = changed(plan, {}, {});
+  EXPECT_EQ(after["MASTER_ADDR"], "fd00::1");
+  EXPECT_EQ(after["DIST_TRAIN_STORE"], "[fd00::1]:23002");
+}
+
+} // namespace
+} // namespace dist_train

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "libstep/core/option_words.h"
+#include "libstep/core/options.h"
+
+#include <gtest/gtest.h>
+
+namespace dist_train {
+namespace {
+
+TEST(Options, CanonicalTextMeansTheSame) {
+  struct Case {
+    const char* text;
+    const char* canonical;
+  };
+  for (const Case& c : {
+           Case{"", ""},
+           Case{"(null)", ""},
+           Case{"on", "torch"},
+           Case{"torch,fsdp,verbose", "torch,fsdp,verbose"},
+           Case{"verbose,ddp", "ddp,verbose"},
+           Case{"mode=off", "off"},
+           Case{"strategy=fsdp,mode=on", "torch,fsdp"},
+           Case{"omp=4,env=keep", "env=keep,omp=4"},
+           Case{"omp=auto", "omp=auto"},
+           Case{"port=23000-23100", "port=23000-23100"},
+           Case{"iface=ib+10.0.0.0/8+^docker", "iface=ib+10.0.0.0/8+^docker"},
+           Case{"iface=fd00::/8", "iface=fd00::/8"},
+           Case{"wait=60,kill=no,limits=raise", "wait=60,kill=no,limits=raise"},
+       }) {
+    auto options = parse_options(c.text);
+    ASSERT_TRUE(options) << c.text << ": " << options.error().message;
+    EXPECT_EQ(canonical_text(*options), c.canonical);
+    auto again = parse_options(canonical_text(*options));
+    ASSERT_TRUE(again);
+    EXPECT_EQ(*again, *options);
+  }
+}
+
+TEST(Options, RefusesWithTheWordACaretAndTheNearest) {
+  struct Case {
+    const char* text;
+    const char* message;
+    const char* caret;
+  };
+  for (const Case& c : {
+           Case{"fspd", "unknown word 'fspd'",
+                "  fspd\n  ^~~~   did you mean 'fsdp'?  --dist-train=help lists all"},
+           Case{"verbose,bnid=gpu", "unknown key 'bnid'",
+                "  verbose,bnid=gpu\n          ^~~~   --dist-train=help lists all"},
+           Case{"wiat=3", "unknown key 'wiat'",
+                "  wiat=3\n  ^~~~   did you mean 'wait'?  --dist-train=help lists all"},
+           Case{"mode=torhc", "unknown value 'torhc' of mode",
+                "  mode=torhc\n       ^~~~~   did you mean 'torch'?  --dist-train=help lists all"},
+           Case{"omp=0", "bad value '0' of omp", "  omp=0\n      ^   possible: auto|keep|N"},
+           Case{"omp=", "bad value '' of omp", "  omp=\n      ^   possible: auto|keep|N"},
+           Case{"omp", "'omp' needs a value", "  omp\n  ^~~   write omp=auto|keep|N"},
+           Case{"fsdp,fsdp", "'fsdp' is there twice", "  fsdp,fsdp\n       ^~~~   say it once"},
+           Case{"fsdp,ddp", "'ddp' contradicts 'fsdp'",
+                "  fsdp,ddp\n       ^~~   say one strategy only"},
+           Case{"on,mode=off", "'mode' contradicts 'on'",
+                "  on,mode=off\n     ^~~~   say one mode only"},
+           Case{"fsdp,,ddp", "an empty word in 'fsdp,,ddp'",
+                "  fsdp,,ddp\n       ^   remove the comma"},
+           Case{"fs dp", "character ' ' is not possible here",
+                "  fs dp\n    ^   --dist-train=help lists all"},
+           Case{"\xff", "character '\\xff' is not possible here",
+                "  ?\n  ^   --dist-train=help lists all"},
+       }) {
+    auto options = parse_options(c.text);
+    ASSERT_FALSE(options) << c.text;
+    EXPECT_EQ(options.error().message, c.message);
+    EXPECT_EQ(options.error().caret, c.caret);
+  }
+}
+
+TEST(Options, RefusesBadValues) {
+  for (const char* bad : {"port=1-2",
+                          "port=80-4000",
+                          "port=30000",
+                          "port=30000-29000",
+                          "port=23000-70000",
+                          "iface=",
+                          "iface=a++b",
+                          "iface=^",
+                          "iface=a%b",
+                          "omp=-1",
+                          "omp=5000",
+                          "wait=0",
+                          "wait=1e3",
+                          "wait=100000",
+                          "kill=maybe",
+                          "limits=max",
+                          "env=theirs",
+                          "default=on",
+                          ",",
+                          "lightning",
+                          "zero2",
+                          "bind=gpu",
+                          "="})
+    EXPECT_FALSE(parse_options(bad)) << bad;
+  EXPECT_TRUE(parse_options("iface=" + std::string(kMaxOptionText - 6, 'a')));
+  EXPECT_FALSE(parse_options("iface=" + std::string(kMaxOptionText - 5, 'a')));
+}
+
+TEST(Options, LongTextsAreShownAroundThePlace) {
+  auto options = parse_options("iface=" + std::string(200, 'a') + ",fspd");
+  ASSERT_FALSE(options);
+  EXPECT_EQ(options.error().caret, "  " + std::string(39, 'a') + ",fspd\n  " +
+                                       std::string(40, ' ') +
+                                       "^~~~   did you mean 'fsdp'?  --dist-train=help lists all");
+}
+
+TEST(Options, SourcesHaveTheirRules) {
+  EXPECT_FALSE(parse_options("help", OptionSource::kEnvironment));
+  EXPECT_FALSE(parse_options("mode=help", OptionSource::kEnvironment));
+  EXPECT_TRUE(parse_options("on,fsdp", OptionSource::kEnvironment));
+  auto site = parse_options("default=torch,port=24000-24999", OptionSource::kPlugstack);
+  ASSERT_TRUE(site);
+  EXPECT_EQ(site->mode, Mode::kTorch);
+  EXPECT_FALSE(parse_options("torch", OptionSource::kPlugstack));
+  EXPECT_FALSE(parse_options("default=help", OptionSource::kPlugstack));
+  EXPECT_FALSE(parse_options("default=on,mode=off", OptionSource::kPlugstack));
+}
+
+TEST(Options, MergeTakesEachWordFromTheHighestVoice) {
+  auto merged = merge(*parse_options("ddp,omp=2"), *parse_options("on,fsdp,wait=9"));
+  EXPECT_EQ(canonical_text(merged), "torch,ddp,omp=2,wait=9");
+}
+
+TEST(Options, HelpNamesEveryWordAndKey) {
+  auto help = options_help();
+  for (const auto& row : kWords)
+    EXPECT_NE(help.find("\n  " + std::string(row.word) + ' '), help.npos) << row.word;
+  for (const auto& row : kKeys)
+    EXPECT_EQ(help.find("\n  " + std::string(row.name) + '=') != help.npos, !row.plugstack_only)
+        << row.name;
+  for (std::size_t at = 0; at < help.size(); at = help.find('\n', at) + 1)
+    EXPECT_LE(help.find('\n', at) - at, 100u);
+}
+
+} // namespace
+} // namespace dist_train

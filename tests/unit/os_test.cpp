@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The machine layer, on this machine: ports of its own choosing, its own interfaces and mask.
+#include "libstep/os/affinity.h"
+#include "libstep/os/connect.h"
+#include "libstep/os/interfaces.h"
+#include "libstep/os/port.h"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+namespace dist_train {
+namespace {
+
+using namespace std::chrono_literals;
+
+bool can_bind(std::uint16_t port, bool reuse) {
+  Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  int on = reuse;
+  setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  return bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
+         listen(fd.get(), 1) == 0;
+}
+
+TEST(Ports, AHeldPortYieldsToReuseOnly) {
+  auto held = hold_port(0);
+  ASSERT_TRUE(held);
+  auto port = port_of(*held);
+  ASSERT_NE(port, 0);
+  EXPECT_FALSE(can_bind(port, false));
+  EXPECT_TRUE(can_bind(port, true));
+}
+
+TEST(Ports, AListeningPortYieldsToNobodyAndSaysWhichOne) {
+  auto listening = listen_on(0, true);
+  ASSERT_TRUE(listening);
+  auto port = port_of(*listening);
+  EXPECT_FALSE(can_bind(port, false));
+  EXPECT_FALSE(can_bind(port, true));
+  for (bool over_lingering : {false, true}) {
+    auto second = listen_on(port, over_lingering);
+    ASSERT_FALSE(second);
+    EXPECT_EQ(second.error().message,
+              "cannot bind port " + std::to_string(port) + ": Address already in use");
+  }
+  EXPECT_FALSE(hold_port(port));
+}
+
+TEST(Ports, AreHandedOverAboveTheNumbersOfScripts) {
+  auto fd = hand_over(*hold_port(0));
+  ASSERT_TRUE(fd);
+  Fd owner(*fd);
+  EXPECT_GE(*fd, 100);
+  EXPECT_EQ(fcntl(*fd, F_GETFD) & FD_CLOEXEC, 0);
+  EXPECT_NE(port_of(owner), 0);
+}
+
+TEST(Connect, ReachesAListenerAndNamesARefusal) {
+  auto listener = *listen_on(0, false);
+  auto port = port_of(listener);
+  auto deadline = std::chrono::steady_clock::now() + 5s;
+  EXPECT_TRUE(connect_to("127.0.0.1", port, deadline));
+  listener.reset();
+  int reason = 0;
+  auto refused = connect_to("127.0.0.1", port, deadline, &reason);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(reason, ECONNREFUSED);
+  EXPECT_EQ(refused.error().message,
+            "cannot connect to 127.0.0.1:" + std::to_string(port) + ": Connection refused");
+  EXPECT_FALSE(connect_to("no.such.host.invalid", port, deadline));
+}
+
+const std::vector<InterfaceAddress> kInterfaces{
+    {"lo", "127.0.0.1", true},  {"eth0", "10.0.0.5", false},      {"eth1", "192.168.7.5", false},
+    {"ib0", "10.8.0.5", false}, {"docker0", "172.17.0.1", false}, {"eth0", "fd00::5", false}};
+
+TEST(SelectInterfaces, ByNamePrefixSubnetAndExclusion) {
+  struct Case {
+    const char* list;
+    std::vector<std::string> addresses;
+  };
+  for (const Case& c : {
+           Case{"ib0", {"10.8.0.5"}},
+           Case{"eth", {"10.0.0.5", "192.168.7.5", "fd00::5"}},
+           Case{"ib+eth1", {"10.8.0.5", "192.168.7.5"}},
+           Case{"10.8.0.0/16", {"10.8.0.5"}},
+           Case{"fd00::/8", {"fd00::5"}},
+           Case{"^docker+^eth0", {"192.168.7.5", "10.8.0.5"}},
+           Case{"eth+^192.168.0.0/16", {"10.0.0.5", "fd00::5"}},
+           Case{"lo", {"127.0.0.1"}},
+           Case{"wlan", {}},
+           Case{"10.0.0.0/99", {}},
+           Case{"l", {}},
+       }) {
+    std::vector<std::string> got;
+    for (const auto& entry : select_interfaces(c.list, kInterfaces))
+      got.push_back(entry.address);
+    EXPECT_EQ(got, c.addresses) << c.list;
+  }
+}
+
+TEST(Interfaces, LoopbackIsThereAndIsTheWayToItself) {
+  bool found = false;
+  for (const auto& entry : interface_addresses())
+    found = found || (entry.loopback && entry.address == "127.0.0.1");
+  EXPECT_TRUE(found);
+  EXPECT_EQ(source_towards("127.0.0.1").address, "127.0.0.1");
+  EXPECT_EQ(source_towards("not an address").address, "");
+}
+
+TEST(Interfaces, ResolvingLeavesLoopbackOut) {
+  EXPECT_TRUE(resolve("localhost").empty());
+  EXPECT_TRUE(resolve("no.such.host.invalid").empty());
+  EXPECT_EQ(resolve("192.0.2.7"), (std::vector<std::string>{"192.0.2.7"}));
+}
+
+TEST(Affinity, TheMaskOfThisThread) {
+  cpu_set_t set;
+  ASSERT_EQ(sched_getaffinity(0, sizeof set, &set), 0);
+  auto cpus = allowed_cpus();
+  EXPECT_EQ(cpus.size(), static_cast<std::size_t>(CPU_COUNT(&set)));
+  auto cores = count_cores(cpus);
+  EXPECT_GE(cores, 1u);
+  EXPECT_LE(cores, cpus.size());
+  EXPECT_EQ(count_cores({}), 0u);
+  EXPECT_EQ(count_cores({cpus.front(), cpus.front()}), 1u);
+}
+
+} // namespace
+} // namespace dist_train
