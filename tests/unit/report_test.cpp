@@ -24,12 +24,12 @@ TEST(MappingTable, GrowsWithItsContentAndSaysWhenNotReady) {
   MappingHeader header{"1.0", "torch", 1, 1, "unknown", -1};
   auto text =
       mapping_table(header, {{"a-long-node-name", 0, 0, "-", "-", "0,2,4,6,8,10", "-", "-"}});
-  EXPECT_EQ(
-      text,
-      "dist-train: step 1.0  torch  world 1 on 1 node  master unknown  not ready\n"
-      "dist-train: node             rank local  gpu          numa  cores        nic           "
-      "class\n"
-      "dist-train: a-long-node-name    0     0  -               -  0,2,4,6,8,10 -             -\n");
+  EXPECT_EQ(text,
+            "dist-train: step 1.0  torch  world 1 on 1 node  master unknown  not ready\n"
+            "dist-train: node             rank local  gpu           numa  cores        nic    "
+            "        class\n"
+            "dist-train: a-long-node-name    0     0  -                -  0,2,4,6,8,10 -      "
+            "        -\n");
 }
 
 } // namespace
