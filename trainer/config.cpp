@@ -182,9 +182,7 @@ Result<ConfigArguments> parse_arguments(const std::vector<std::string>& argument
       return unknown_name("command line: " + quote(word), name);
     }
     const auto same = [&](const auto& given) { return given.first == name; };
-    if (std::any_of(result.overrides.begin(), result.overrides.end(), same)) {
-      return Error{"command line: --" + name + " is given twice", "delete one of the two"};
-    }
+    std::erase_if(result.overrides, same);
     const bool more = i + 1 < arguments.size();
     std::string value;
     if (equals < word.size()) {

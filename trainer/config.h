@@ -54,7 +54,8 @@ struct ConfigArguments {
 };
 
 // Splits argv (without the program name): at most one bare word (the file), --name=value,
-// --name value, --flag for booleans, --help. Unknown names are refused with the nearest right one.
+// --name value, --flag for booleans, --help. Unknown names are refused with the nearest right one;
+// of a name given twice the last counts, so that "$@" in a script can change what the script says.
 Result<ConfigArguments> parse_arguments(const std::vector<std::string>& arguments);
 
 // Parses the text of the file (file names the place in errors: "config.json:7:3"), applies the

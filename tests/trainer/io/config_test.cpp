@@ -170,13 +170,15 @@ TEST(ConfigArguments, AllForms) {
   EXPECT_TRUE(parse_arguments({"--help"})->help);
   EXPECT_EQ(parse_arguments({"--bf16", "c.json"})->file, "c.json"); // a file, not bf16's value
   EXPECT_EQ(parse_arguments({"--max_steps", "-1"})->overrides.at(0).second, "-1");
+  const auto twice = parse_arguments({"--seed=1", "--seed=2"}); // the last counts
+  ASSERT_EQ(twice->overrides.size(), 1u);
+  EXPECT_EQ(twice->overrides[0].second, "2");
 }
 
 TEST(ConfigArguments, Refused) {
   EXPECT_ERROR(parse_arguments({"--max_step=1"}), "did you mean 'max_steps'?");
   EXPECT_ERROR(parse_arguments({"--max_steps"}), "--max_steps lacks its value");
   EXPECT_ERROR(parse_arguments({"--max_steps", "--bf16"}), "--max_steps lacks its value");
-  EXPECT_ERROR(parse_arguments({"--seed=1", "--seed=1"}), "--seed is given twice");
   EXPECT_ERROR(parse_arguments({"a.json", "b.json"}), "already 'a.json'");
   EXPECT_ERROR(parse_arguments({""}), "unexpected word ''");
   EXPECT_ERROR(parse_arguments({"-seed=1"}), "unknown option 'seed'");
