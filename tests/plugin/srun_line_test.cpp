@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "spank/srun_line.h"
+#include "spank/srun_ports.h"
+
+#include <gtest/gtest.h>
+
+namespace dist_train {
+namespace {
+
+TEST(SrunLine, FindsTheOptionBeforeTheProgramOnly) {
+  using Line = std::vector<std::string>;
+  struct Case {
+    Line arguments;
+    bool has;
+    const char* value;
+    bool kills;
+  };
+  for (const Case& c : {
+           Case{{"--dist-train", "python", "-K"}, true, "", false},
+           Case{{"-N", "3", "-n6", "--dist-train=fsdp", "true"}, true, "fsdp", false},
+           Case{{"python", "--dist-train=fsdp", "-K"}, false, "", false},
+           Case{{"--", "--dist-train"}, false, "", false},
+           Case{{"--ntasks", "3", "--dist-train=a", "--dist-train=b", "x"}, true, "b", false},
+           Case{{"--label", "true", "--dist-train"}, false, "", false},
+           Case{{"-l", "--dist-t=off", "x"}, true, "off", false},
+           Case{{"--distribution", "--dist-train", "x"}, false, "", false},
+           Case{{"-K", "--dist-train", "x"}, true, "", true},
+           Case{{"-K0", "x"}, false, "", true},
+           Case{{"-lK1", "x"}, false, "", true},
+           Case{{"-lnK", "x"}, false, "", false}, // -n with the value K
+           Case{{"-ln", "-K", "x"}, false, "", false},
+           Case{{"--kill-on-bad-exit=0", "x"}, false, "", true},
+           Case{{"--kill", "x"}, false, "", true},
+           Case{{"-n1", "a", ":", "-K", "--dist-train=ddp", "b"}, true, "ddp", true},
+           Case{{}, false, "", false},
+           Case{{"-"}, false, "", false},
+       }) {
+    auto line = read_srun_line(c.arguments);
+    std::string shown = testing::PrintToString(c.arguments);
+    EXPECT_EQ(line.has_dist_train, c.has) << shown;
+    EXPECT_EQ(line.dist_train, c.value) << shown;
+    EXPECT_EQ(line.kills_on_bad_exit, c.kills) << shown;
+  }
+}
+
+TEST(SrunPorts, AreReadAsSlurmReadsItsFile) {
+  EXPECT_EQ(srun_port_range("A=1\n SrunPortRange = 60001-63000 # why\n"),
+            (PortRange{60001, 63000}));
+  EXPECT_EQ(srun_port_range("srunportrange=100-200"), (PortRange{100, 200}));
+  for (const char* none : {"", "#SrunPortRange=1-2", "SrunPortRange=", "SrunPortRange=5-4",
+                           "SrunPortRange=0-4", "SrunPortRange=1-70000", "XSrunPortRange=1-2"})
+    EXPECT_EQ(srun_port_range(none), std::nullopt) << none;
+}
+
+} // namespace
+} // namespace dist_train
