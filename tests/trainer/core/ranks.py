@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs dist-trainer on several ranks of this machine without Slurm, as torchrun would name them."""
+import json
+import os
+import socket
+import subprocess
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def start_ranks(trainer: str, world: int, options: dict, **popen) -> list[subprocess.Popen]:
+    """One process per rank; options become --name=value."""
+    arguments = [f"--{name}={value}" for name, value in options.items()]
+    shared = dict(os.environ, WORLD_SIZE=str(world), LOCAL_WORLD_SIZE=str(world), OMP_NUM_THREADS="1",
+                  MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
+    shared.pop("GLOO_SOCKET_IFNAME", None)
+    return [subprocess.Popen([trainer, *arguments], text=True,
+                             env=dict(shared, RANK=str(rank), LOCAL_RANK=str(rank)), **popen)
+            for rank in range(world)]
+
+
+def train(trainer: str, world: int, options: dict) -> list[dict]:
+    """Runs to the end and returns the entries of metrics.jsonl."""
+    ranks = start_ranks(trainer, world, options, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    outputs = [rank.communicate()[0] for rank in ranks]
+    assert all(rank.returncode == 0 for rank in ranks), "\n".join(outputs)
+    assert not any(outputs[1:]), f"only rank 0 may speak: {outputs[1:]}"
+    with open(os.path.join(options["output_dir"], "metrics.jsonl")) as file:
+        return [json.loads(line) for line in file]

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Twenty optimizer steps against transformers with torch.optim.AdamW, at several world sizes.
+
+Each step takes every row once, so that the order of rows, which is ours, does not matter.
+
+usage: test_train.py TRAINER PROBE SHAPE SCHEDULER
+"""
+import subprocess
+import sys
+import tempfile
+
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM, get_scheduler
+
+from models import make_model, reference_loss
+from ranks import train
+from text import make_tokenizer, pack, texts_for, write_jsonl
+
+STEPS, WARMUP, ROWS, WIDTH, RATE, DECAY = 20, 3, 8, 64, 2e-3, 0.1
+
+
+def reference(model, rows, scheduler_name):
+    """(loss, learning rate, gradient norm) of each step."""
+    decaying = [p for p in model.parameters() if p.dim() > 1]
+    plain = [p for p in model.parameters() if p.dim() == 1]
+    optimizer = torch.optim.AdamW([dict(params=decaying, weight_decay=DECAY), dict(params=plain, weight_decay=0.0)],
+                                  lr=RATE)
+    scheduler = get_scheduler(scheduler_name, optimizer, WARMUP, STEPS)
+    steps = []
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        total, count = reference_loss(model, rows)
+        loss = total / count
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        steps.append((loss.item(), optimizer.param_groups[0]["lr"], norm.item()))
+        optimizer.step()
+        scheduler.step()
+    return steps
+
+
+def of_metrics(entries):
+    return [(e["loss"], e["learning_rate"], e["grad_norm"]) for e in entries if "loss" in e]
+
+
+def compare(what, ours, expected):
+    """Losses to 1e-6 in the first three steps, 1e-4 later; rates exactly; norms to 1e-4 and 1e-3."""
+    assert len(ours) == len(expected) == STEPS, (what, len(ours))
+    early = late = 0.0
+    for step, (mine, other) in enumerate(zip(ours, expected)):
+        loss, norm = abs(mine[0] / other[0] - 1), abs(mine[2] / other[2] - 1)
+        early, late = (max(early, loss), late) if step < 3 else (early, max(late, loss))
+        assert loss <= (1e-6 if step < 3 else 1e-4), (what, step, mine, other)
+        assert abs(mine[1] - other[1]) <= 1e-8 * RATE, (what, step, mine, other)
+        assert norm <= (1e-4 if step < 3 else 1e-3), (what, step, mine, other)
+    print(f"{what}: losses differ by {early:.1e} in steps 1-3, {late:.1e} later")
+
+
+def check_export(directory, probe, rows, trained, reported):
+    """The export loads in transformers, with our logits, the reported loss and the reference's weights."""
+    model = AutoModelForCausalLM.from_pretrained(directory, dtype="auto").eval()
+    assert model.dtype == torch.float32, model.dtype
+    assert sorted(load_file(f"{directory}/model.safetensors")) == sorted(
+        name for name, _ in model.named_parameters()), "tensors missing or too many"
+    with torch.no_grad():
+        total, count = reference_loss(model, rows)
+        assert abs(reported / (total / count).item() - 1) <= 1e-6, (reported, (total / count).item())
+        tokens = [token for token, _ in rows[0]]
+        logits = model(input_ids=torch.tensor([tokens])).logits[0]
+        expected = trained(input_ids=torch.tensor([tokens])).logits[0]
+    with open(f"{directory}/rows", "w") as file:
+        print(*(f"{token}:0" for token in tokens), file=file)
+    subprocess.run([probe, directory, f"{directory}/rows", f"{directory}/out.safetensors", "fp32"], check=True)
+    ours = load_file(f"{directory}/out.safetensors")["logits"]
+    assert (ours - logits).abs().max() <= 1e-5 * logits.abs().max()
+    assert (logits - expected).abs().max() <= 1e-2 * expected.abs().max()
+    print("export: loads in transformers with equal logits")
+
+
+def main(trainer: str, probe: str, shape: str, scheduler: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        model = make_model(shape, f"{folder}/model")
+        tokenizer = make_tokenizer(f"{folder}/model/tokenizer.json", model.config.vocab_size)
+        texts = texts_for(tokenizer, ROWS, WIDTH)
+        validation = texts_for(tokenizer, 5, WIDTH, skip=40)
+        write_jsonl(f"{folder}/train.jsonl", texts)
+        write_jsonl(f"{folder}/validation.jsonl", validation)
+        rows = pack(tokenizer, texts, model.config.eos_token_id, WIDTH)
+        held_out = pack(tokenizer, validation, model.config.eos_token_id, WIDTH)
+        assert len(rows) == ROWS and rows[-1][-1] == (0, -1)
+        with torch.no_grad():
+            total, count = reference_loss(model, held_out)
+        before = (total / count).item()
+        expected = reference(model, rows, scheduler)
+
+        def run(name, world, **more):
+            return train(trainer, world, dict(
+                model_name_or_path=f"{folder}/model", train_file=f"{folder}/train.jsonl",
+                validation_file=f"{folder}/validation.jsonl", output_dir=f"{folder}/{name}", block_size=WIDTH,
+                max_steps=STEPS, learning_rate=RATE, weight_decay=DECAY, warmup_steps=WARMUP,
+                lr_scheduler_type=scheduler, logging_steps=1, global_train_batch_size=ROWS, **more))
+
+        alone = run("alone", 1)  # eight passes of one row
+        compare("1 rank, 8 x 1 rows, against transformers", of_metrics(alone), expected)
+        evaluations = [e["eval_loss"] for e in alone if "eval_loss" in e]
+        assert abs(evaluations[0] / before - 1) <= 1e-6, (evaluations, before)
+        check_export(f"{folder}/alone/hf", probe, held_out, model, evaluations[-1])
+        for name, world, more in [
+                ("1 rank, 1 x 8 rows", 1, dict(per_device_train_batch_size=8)),
+                ("4 ranks, fsdp", 4, dict(strategy="fsdp", per_device_eval_batch_size=2)),
+                ("4 ranks, ddp", 4, dict(strategy="ddp"))]:
+            entries = run(name.replace(" ", "-"), world, **more)
+            compare(f"{name}, against 1 rank", of_metrics(entries), of_metrics(alone))
+            others = [e["eval_loss"] for e in entries if "eval_loss" in e]
+            assert all(abs(a / b - 1) <= 1e-5 for a, b in zip(others, evaluations)), (others, evaluations)
+        rounded = of_metrics(run("bf16", 2, bf16="true"))
+        assert all(abs(a[0] / b[0] - 1) <= 0.02 for a, b in zip(rounded, expected)), (rounded, expected)
+        exported = AutoModelForCausalLM.from_pretrained(f"{folder}/bf16/hf", dtype="auto")
+        assert exported.dtype == torch.bfloat16, exported.dtype
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 5:
+        sys.exit(__doc__)
+    main(*sys.argv[1:])
