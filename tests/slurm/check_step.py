@@ -74,7 +74,8 @@ assert len(token) == 32 and not token.strip("0123456789abcdef"), "the token is n
 port = int(first["env"]["MASTER_PORT"])
 low, high = map(int, open("/proc/sys/net/ipv4/ip_local_port_range").read().split())
 assert not low <= port <= high, f"port {port} is an ephemeral one"
-if reserved := first["env"].get("SLURM_STEP_RESV_PORTS"):
+# The ports of a heterogeneous step may be reserved on another component's nodes only.
+if (reserved := first["env"].get("SLURM_STEP_RESV_PORTS")) and "SLURM_HET_SIZE" not in first["env"]:
     inside = any(int(a) <= port <= int(b or a)
                  for a, _, b in (r.partition("-") for r in reserved.split(",")))
     assert inside, f"port {port} is not one of the step's {reserved}"
