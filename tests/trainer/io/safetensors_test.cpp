@@ -119,6 +119,27 @@ TEST(Safetensors, EntriesThatLie) {
               "leave a gap");
 }
 
+// Whatever one byte becomes: an error, or views that lie inside the file.
+TEST(Safetensors, AnyDamagedByte) {
+  const std::string whole = file_of(kGood, "12345678abcdef");
+  int refused = 0;
+  for (size_t at = 0; at < whole.size(); ++at) {
+    for (const char value : {'\0', '\x01', ' ', '"', '0', '9', '-', '[', '}', '\x7F', '\xFF'}) {
+      std::string damaged = whole;
+      damaged[at] = value;
+      const auto bytes = std::as_bytes(std::span(damaged));
+      const auto tensors = parse_tensor_file("f", bytes);
+      refused += !tensors;
+      for (const auto& [name, view] : tensors ? *tensors : std::map<std::string, TensorView>()) {
+        EXPECT_EQ(view.bytes.size(), tensor_bytes(view.dtype, view.shape)) << name;
+        EXPECT_GE(view.bytes.data(), bytes.data());
+        EXPECT_LE(view.bytes.data() + view.bytes.size(), bytes.data() + bytes.size());
+      }
+    }
+  }
+  EXPECT_GT(refused, 500);
+}
+
 TEST(Safetensors, EmptyTensorsAndScalars) {
   EXPECT_EQ(error_of(file_of(R"({"s":{"dtype":"F32","shape":[],"data_offsets":[0,4]},)"
                              R"("e":{"dtype":"F32","shape":[0,9],"data_offsets":[4,4]}})",
