@@ -100,5 +100,9 @@ task_5_is_reported() { grep -q 'node03: task 5: Exited with exit code 3' "$BATS_
     run user env _SLURM_SPANK_OPTION_dist_train_dist_train="$text" sbatch --wait --output=out --wrap 'echo batch ran; srun -N1 -n1 echo step ran'
     run -0 user cat out
     [[ $output == *"batch ran"* ]]
+    # What srun tells the nodes is in variables that a user can set as well; srun's plugin has the last word.
+    run -0 user env SLURM_DIST_TRAIN_OPTIONS="$text" SLURM_DIST_TRAIN_BROKER="$text" SLURM_DIST_TRAIN_TOKEN="$text" \
+      srun -N2 -n2 --dist-train printenv WORLD_SIZE
+    [ "$(uniq <<<"$output")" = 2 ]
   done
 }
