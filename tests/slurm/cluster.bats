@@ -50,6 +50,17 @@ nothing_left() {
   [[ $output =~ MaxJobCount\ +=\ 77 ]]
 }
 
+@test "a build tree below a folder that is closed to users is open inside" {
+  closed=$(mktemp -d /var/tmp/closed.XXXXXX) # mode 700
+  mkdir -p "$closed/build/bin"
+  printf '#!/bin/sh\necho hello from "$(hostname)"\n' >"$closed/build/bin/hello"
+  chmod 755 "$closed/build/bin/hello"
+  DIST_TRAIN_BUILD=$closed/build "$cluster" up --nodes 1 --owner $$
+  DIST_TRAIN_BUILD=$closed/build run -0 user srun hello
+  rm -r "$closed"
+  [ "$output" = "hello from node01" ]
+}
+
 @test "two clusters, one after the other, leave nothing behind" {
   for ports in "" --no-reserved-ports; do
     # shellcheck disable=SC2086 # none or one word
