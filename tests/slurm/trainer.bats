@@ -1,26 +1,28 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
 # dist-trainer as a job step: what a user sees when input is bad, or a rank dies.
-load helpers
+load helper
 
 setup_file() {
-  cluster_up --nodes 3
-  work=$(cluster home)/trainer
-  export work
-  as_user mkdir -p "$work"
-  "$BUILD/venv/bin/python" "$BATS_TEST_DIRNAME/tiny_model.py" "$BUILD/models/smollm2-135m" "$BATS_FILE_TMPDIR/tiny"
-  cp -r "$BATS_FILE_TMPDIR/tiny" "$work/tiny"
-  head -n 40 "$BUILD/data/train.jsonl" >"$work/train.jsonl"
+  start_cluster trainer
+  venv=$DIST_TRAIN_BUILD/venv
+  work=$("$cluster" home)/trainer
+  export venv work
+  user mkdir -p "$work"
+  "$venv/bin/python" "$BATS_TEST_DIRNAME/tiny_model.py" "$DIST_TRAIN_BUILD/models/smollm2-135m" "$work/tiny"
+  head -n 40 "$DIST_TRAIN_BUILD/data/train.jsonl" >"$work/train.jsonl"
   chmod -R a+rX "$work"
 }
-teardown_file() { cluster down; }
+
+teardown_file() { stop_clusters; }
+
+setup() { out=$work/out-$BATS_TEST_NUMBER; }
 
 # train ARGUMENT...: four ranks, 2+1+1, on the tiny model; sets $status, $output and $took.
 train() {
   local start=$SECONDS
-  run cluster exec --user "$(cluster user)" -- srun -N3 -n4 --dist-train=fsdp dist-trainer \
-    --model_name_or_path="$work/tiny" --train_file="$work/train.jsonl" --block_size=64 --max_steps=2 \
-    --output_dir="$work/out-$BATS_TEST_NUMBER" "$@"
+  run user srun -N3 -n4 --dist-train=fsdp dist-trainer --model_name_or_path="$work/tiny" \
+    --train_file="$work/train.jsonl" --block_size=64 --max_steps=2 --output_dir="$out" "$@"
   took=$((SECONDS - start))
 }
 
@@ -32,15 +34,15 @@ refused() {
   [ "$(grep -c '^dist-trainer: error:' <<<"$output")" -eq 1 ]
   local text
   for text in "$@"; do grep -qF -- "$text" <<<"$output"; done
-  ! pgrep -f "output_dir=$work/out-$BATS_TEST_NUMBER"
+  ! pgrep -f -- "--output_dir=$out"
 }
 
 @test "four ranks train, log and export a model that transformers loads" {
   train
   echo "$output"
   [ "$status" -eq 0 ]
-  [ "$(grep -c '"loss"' "$work/out-$BATS_TEST_NUMBER/metrics.jsonl")" -ge 1 ]
-  "$BUILD/venv/bin/python" "$BATS_TEST_DIRNAME/../load_model.py" "$work/out-$BATS_TEST_NUMBER/hf" "$work/train.jsonl"
+  [ "$(grep -c '"loss"' "$out/metrics.jsonl")" -ge 1 ]
+  "$venv/bin/python" "$BATS_TEST_DIRNAME/../load_model.py" "$out/hf" "$work/train.jsonl"
 }
 
 @test "a name that does not exist in the configuration file" {
@@ -85,22 +87,18 @@ refused() {
 }
 
 @test "a rank that is killed ends the step within 10 s, and both Slurm and we say so" {
-  local log=$work/killed.out
-  as_user srun -N3 -n4 --dist-train=fsdp dist-trainer --model_name_or_path="$work/tiny" \
-    --train_file="$work/train.jsonl" --block_size=64 --max_steps=1000000 --num_train_epochs=1000000 \
-    --logging_steps=1 --output_dir="$work/killed" >"$log" 2>&1 &
-  local srun=$!
-  # Anywhere in mid-run: after the third step.
-  local deadline=$((SECONDS + 60))
-  until grep -q '^step *3/' "$log"; do [ $SECONDS -lt $deadline ]; sleep 0.1; done
-  local start=$SECONDS
-  cluster exec --node node02 -- pkill -KILL -x dist-trainer
-  local code=0
+  user srun -N3 -n4 --dist-train=fsdp dist-trainer --model_name_or_path="$work/tiny" \
+    --train_file="$work/train.jsonl" --block_size=64 --max_steps=1000000 \
+    --logging_steps=1 --output_dir="$out" >"$work/killed.out" 2>&1 &
+  local srun=$! code=0 start
+  eventually 60 grep -q '^step *3/' "$work/killed.out" # in mid-run
+  start=$SECONDS
+  "$cluster" exec --node node02 -- pkill -KILL -x dist-trainer
   wait "$srun" || code=$?
-  cat "$log" | tail -n 20
+  tail -n 20 "$work/killed.out"
   [ "$code" -ne 0 ]
   [ $((SECONDS - start)) -le 10 ]
-  grep -Eq 'node02: task 2: Killed' "$log"
-  [ "$(grep -Ec 'rank 2 \(node02, local 0\) left at step [0-9]+' "$log")" -eq 1 ]
-  ! pgrep -f "output_dir=$work/killed"
+  grep -q 'node02: task 2: Killed' "$work/killed.out"
+  [ "$(grep -Ec 'rank 2 \(node02, local 0\) left at step [0-9]+' "$work/killed.out")" -eq 1 ]
+  eventually 10 all_idle
 }

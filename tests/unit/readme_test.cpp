@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The README says what the option's own help says, and names every variable that a task gets.
+#include "libstep/core/environment.h"
+#include "libstep/core/option_words.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+
+namespace dist_train {
+namespace {
+
+std::string readme() {
+  std::ifstream file(README_FILE);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// A '|' inside a cell of a Markdown table has a backslash.
+std::string cell(std::string text) {
+  for (std::size_t at = 0; (at = text.find('|', at)) != text.npos; at += 2)
+    text.insert(at, 1, '\\');
+  return text;
+}
+
+TEST(Readme, HasEveryWordWithItsHelp) {
+  const auto text = readme();
+  for (const auto& row : kWords)
+    EXPECT_NE(text.find("| `" + std::string(row.word) + "` | " + row.help + " |"), text.npos)
+        << row.word;
+  for (const auto& row : kKeys)
+    EXPECT_NE(text.find("| `" + std::string(row.name) + "=" + cell(row.values) + "` | " +
+                        row.help + " |"),
+              text.npos)
+        << row.name;
+}
+
+TEST(Readme, NamesEveryVariable) {
+  TaskPlan plan;
+  plan.cores = 1;
+  plan.interface = "eth0";
+  plan.ports = {1, 2, 3};
+  const auto text = readme();
+  for (const auto& change : task_environment(plan, {}, {}).changes)
+    if (!change.name.starts_with("DIST_TRAIN_"))
+      EXPECT_NE(text.find("`" + change.name + "`"), text.npos) << change.name;
+}
+
+} // namespace
+} // namespace dist_train
