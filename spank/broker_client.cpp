@@ -19,6 +19,7 @@ using Clock = std::chrono::steady_clock;
 namespace {
 
 constexpr auto kConnectTime = 5s;
+constexpr auto kMentionTime = 1s; // a firewall must not delay a step that needs no answer
 constexpr std::chrono::seconds kExchangeTime = 30s; // srun answers at once, if at all
 
 // Reads until `wanted` bytes are there; false at the end of the stream, an error or the deadline.
@@ -115,7 +116,7 @@ void mention(const BrokerAddress& broker, const Report& report) {
   if (broker.port == 0)
     return;
   auto bytes = encode(with_nonce(report), broker.token);
-  auto deadline = Clock::now() + kConnectTime;
+  auto deadline = Clock::now() + kMentionTime;
   if (auto reached = reach(broker, deadline); bytes && reached.fd)
     transmit(reached.fd, *bytes, deadline);
 }
