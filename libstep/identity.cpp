@@ -38,8 +38,7 @@ std::uint32_t Variables::number(std::string_view name, std::uint32_t low, std::u
   return when_missing;
 }
 
-std::uint32_t Variables::need_number(std::string_view name, std::uint32_t low,
-                                     std::uint32_t high) {
+std::uint32_t Variables::need_number(std::string_view name, std::uint32_t low, std::uint32_t high) {
   (void)need_text(name);
   return number(name, low, high, low);
 }

@@ -15,13 +15,11 @@ Result<Identity> launcher_identity(Variables variables, const std::string& host_
   // A launcher that says nothing of nodes runs one process on each.
   identity.local_world = variables.number("LOCAL_WORLD_SIZE", 1, identity.world, 1);
   identity.local_rank = variables.number("LOCAL_RANK", 0, identity.local_world - 1, 0);
-  const std::uint32_t nodes =
-      (identity.world + identity.local_world - 1) / identity.local_world;
+  const std::uint32_t nodes = (identity.world + identity.local_world - 1) / identity.local_world;
   identity.node_count = variables.number("GROUP_WORLD_SIZE", 1, identity.world, nodes);
   const auto first_guess = std::min(identity.rank / identity.local_world, identity.node_count - 1);
-  identity.node_rank = variables.number(
-      variables.has("GROUP_RANK") ? "GROUP_RANK" : "NODE_RANK", 0, identity.node_count - 1,
-      first_guess);
+  identity.node_rank = variables.number(variables.has("GROUP_RANK") ? "GROUP_RANK" : "NODE_RANK", 0,
+                                        identity.node_count - 1, first_guess);
   identity.node_name = host_name;
   identity.nodes.resize(identity.world);
   // The workers of one agent have neighbouring ranks.
@@ -45,14 +43,13 @@ Result<Identity> launcher_identity(Variables variables, const std::string& host_
     identity.master_port =
         static_cast<std::uint16_t>(variables.need_number("MASTER_PORT", 1, 65535));
     if (identity.master_address.size() > 255)
-      variables.complain({"MASTER_ADDR=" + quoted(identity.master_address) +
-                          " is longer than a host name can be",
-                          "set it to the name or address of rank 0's node"});
+      variables.complain(
+          {"MASTER_ADDR=" + quoted(identity.master_address) + " is longer than a host name can be",
+           "set it to the name or address of rank 0's node"});
   } else {
     identity.master_address =
         variables.has("MASTER_ADDR") ? variables.text("MASTER_ADDR") : "127.0.0.1";
-    identity.master_port =
-        static_cast<std::uint16_t>(variables.number("MASTER_PORT", 1, 65535, 0));
+    identity.master_port = static_cast<std::uint16_t>(variables.number("MASTER_PORT", 1, 65535, 0));
   }
   if (variables.problem())
     return *variables.problem();

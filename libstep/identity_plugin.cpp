@@ -28,12 +28,12 @@ void read_layout(Variables& variables, Identity& identity, const std::string& ho
   }
   const auto map = parse_layout(text);
   if (!map)
-    return variables.complain({"DIST_TRAIN_LAYOUT: " + map.error().message, map.error().hint,
-                               map.error().caret});
+    return variables.complain(
+        {"DIST_TRAIN_LAYOUT: " + map.error().message, map.error().hint, map.error().caret});
   if (world_size(*map) != identity.world)
     return variables.complain({"DIST_TRAIN_LAYOUT=" + quoted(text) + " has " +
-                                   std::to_string(world_size(*map)) + " ranks, WORLD_SIZE=" +
-                                   std::to_string(identity.world),
+                                   std::to_string(world_size(*map)) +
+                                   " ranks, WORLD_SIZE=" + std::to_string(identity.world),
                                "leave the variables of srun --dist-train as they are"});
   for (const auto& node : map->nodes)
     for (const auto rank : node.ranks)
@@ -66,9 +66,10 @@ void expect_own_step(Variables& variables, const std::string& step) {
 
 Result<Identity> plugin_identity(Variables variables, const std::string& host_name) {
   if (variables.text("DIST_TRAIN_VERSION") != "1")
-    return Error{"DIST_TRAIN_VERSION=" + quoted(variables.text("DIST_TRAIN_VERSION")) +
-                     " is of a plugin that this library, which knows version 1, does not understand",
-                 "install libstep and the plugin from one release"};
+    return Error{
+        "DIST_TRAIN_VERSION=" + quoted(variables.text("DIST_TRAIN_VERSION")) +
+            " is of a plugin that this library, which knows version 1, does not understand",
+        "install libstep and the plugin from one release"};
   Identity identity;
   identity.source = STEP_SOURCE_PLUGIN;
   identity.step_id = variables.need_text("DIST_TRAIN_STEP");
@@ -83,13 +84,12 @@ Result<Identity> plugin_identity(Variables variables, const std::string& host_na
   identity.source_text = "srun --dist-train (step " + identity.step_id + ")";
   identity.strategy = variables.text("DIST_TRAIN_STRATEGY");
   if (!identity.strategy.empty() && identity.strategy != "fsdp" && identity.strategy != "ddp")
-    variables.complain({"DIST_TRAIN_STRATEGY=" + quoted(identity.strategy) +
-                            " is neither fsdp nor ddp",
-                        "leave the variables of srun --dist-train as they are"});
+    variables.complain(
+        {"DIST_TRAIN_STRATEGY=" + quoted(identity.strategy) + " is neither fsdp nor ddp",
+         "leave the variables of srun --dist-train as they are"});
   identity.restart_count = variables.number("DIST_TRAIN_RESTART_COUNT", 0, UINT32_MAX, 0);
   identity.master_address = variables.need_text("MASTER_ADDR");
-  identity.master_port =
-      static_cast<std::uint16_t>(variables.need_number("MASTER_PORT", 1, 65535));
+  identity.master_port = static_cast<std::uint16_t>(variables.need_number("MASTER_PORT", 1, 65535));
 
   identity.token = variables.need_text("DIST_TRAIN_TOKEN");
   if (!identity.token.empty() && !is_token(identity.token)) // its value stays out of messages
@@ -102,8 +102,7 @@ Result<Identity> plugin_identity(Variables variables, const std::string& host_na
     if (endpoint)
       identity.store = *std::move(endpoint);
     else
-      variables.complain(
-          {"DIST_TRAIN_STORE: " + endpoint.error().message, endpoint.error().hint});
+      variables.complain({"DIST_TRAIN_STORE: " + endpoint.error().message, endpoint.error().hint});
   }
   constexpr std::uint32_t kMaxFd = 0x7fffffff;
   if (identity.rank == 0 && variables.has("DIST_TRAIN_STORE_FD"))

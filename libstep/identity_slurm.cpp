@@ -40,8 +40,7 @@ void name_nodes(Variables& variables, Identity& identity, const std::vector<std:
   for (const auto rank : *here)
     identity.nodes[rank] = identity.node_name;
   const std::string distribution = variables.text("SLURM_DISTRIBUTION");
-  if (hosts.size() != counts.size() ||
-      !(distribution.empty() || distribution.starts_with("block")))
+  if (hosts.size() != counts.size() || !(distribution.empty() || distribution.starts_with("block")))
     return;
   const auto map = deal_ranks(hosts, counts, Distribution::kBlock);
   if (!map || world_size(*map) != identity.world)
@@ -79,10 +78,10 @@ Result<Identity> slurm_identity(Variables variables, const std::string& host_nam
                      (hosts ? "names no node" : hosts.error().message),
                  "do not set SLURM_* variables"};
   if (!counts || counts->empty())
-    return Error{"SLURM_STEP_TASKS_PER_NODE=" +
-                     quoted(variables.text("SLURM_STEP_TASKS_PER_NODE")) + ": " +
-                     (counts ? "has no counts" : counts.error().message),
-                 "do not set SLURM_* variables"};
+    return Error{
+        "SLURM_STEP_TASKS_PER_NODE=" + quoted(variables.text("SLURM_STEP_TASKS_PER_NODE")) + ": " +
+            (counts ? "has no counts" : counts.error().message),
+        "do not set SLURM_* variables"};
 
   // In a heterogeneous step the lists describe one component, the counts of tasks the whole.
   const bool whole = !variables.has("SLURM_HET_SIZE");
@@ -90,11 +89,11 @@ Result<Identity> slurm_identity(Variables variables, const std::string& host_nam
   for (const auto count : *counts)
     sum += count;
   if (whole && sum != identity.world)
-    variables.complain({"SLURM_STEP_TASKS_PER_NODE=" +
-                            quoted(variables.text("SLURM_STEP_TASKS_PER_NODE")) + " has " +
-                            std::to_string(sum) + " tasks, SLURM_STEP_NUM_TASKS=" +
-                            std::to_string(identity.world),
-                        "do not set SLURM_* variables"});
+    variables.complain(
+        {"SLURM_STEP_TASKS_PER_NODE=" + quoted(variables.text("SLURM_STEP_TASKS_PER_NODE")) +
+             " has " + std::to_string(sum) +
+             " tasks, SLURM_STEP_NUM_TASKS=" + std::to_string(identity.world),
+         "do not set SLURM_* variables"});
   identity.node_count = static_cast<std::uint32_t>(hosts->size());
   identity.node_rank = variables.number("SLURM_NODEID", 0, kMaxWorld, 0);
   if (whole && identity.node_rank >= identity.node_count)
@@ -107,8 +106,7 @@ Result<Identity> slurm_identity(Variables variables, const std::string& host_nam
   if (identity.local_rank >= identity.local_world && whole)
     variables.complain({"SLURM_LOCALID=" + std::to_string(identity.local_rank) +
                             " is not below the number of tasks on this node, " +
-                            std::to_string(identity.local_world) +
-                            " by SLURM_STEP_TASKS_PER_NODE",
+                            std::to_string(identity.local_world) + " by SLURM_STEP_TASKS_PER_NODE",
                         "do not set SLURM_* variables"});
   identity.local_world = std::max(identity.local_world, identity.local_rank + 1);
   // A launcher inside the task would have set these; a stale export of the user's, too. Which one
@@ -122,8 +120,7 @@ Result<Identity> slurm_identity(Variables variables, const std::string& host_nam
 
   identity.master_address =
       variables.has("MASTER_ADDR") ? variables.text("MASTER_ADDR") : hosts->front();
-  identity.master_port =
-      static_cast<std::uint16_t>(variables.number("MASTER_PORT", 1, 65535, 0));
+  identity.master_port = static_cast<std::uint16_t>(variables.number("MASTER_PORT", 1, 65535, 0));
   if (variables.problem())
     return *variables.problem();
 
@@ -132,8 +129,7 @@ Result<Identity> slurm_identity(Variables variables, const std::string& host_nam
   if (variables.text("SLURM_DISTRIBUTION").starts_with("arbitrary"))
     identity.store_hosts = *std::move(hosts);
   derive_meeting(identity, "slurm\n" + variables.text("SLURM_CLUSTER_NAME") + "\n" +
-                               identity.step_id + "\n" +
-                               std::to_string(identity.restart_count));
+                               identity.step_id + "\n" + std::to_string(identity.restart_count));
   return identity;
 }
 

@@ -44,8 +44,7 @@ Result<Socket> find_listener(const Identity& identity) {
   }
   Error why{"DIST_TRAIN_STORE_FD is not set in rank 0"};
   if (identity.store_fd) {
-    auto taken =
-        take_inherited("DIST_TRAIN_STORE_FD", static_cast<int>(*identity.store_fd), true);
+    auto taken = take_inherited("DIST_TRAIN_STORE_FD", static_cast<int>(*identity.store_fd), true);
     if (taken && local_port(*taken) == identity.store->port)
       return taken;
     why = taken ? Error{"DIST_TRAIN_STORE_FD=" + std::to_string(*identity.store_fd) +
@@ -175,8 +174,7 @@ std::optional<Refusal> open_session(Session& session, double connect_seconds) {
   if (!client)
     return refuse(STEP_ERR_SYSTEM, client.error());
   session.client = *std::move(client);
-  Reply reply =
-      session.client->call(Introduce{session.identity.node_name.substr(0, kMaxNodeName)});
+  Reply reply = session.client->call(Introduce{session.identity.node_name.substr(0, kMaxNodeName)});
   if (reply.code != STEP_OK)
     return refuse(reply.code, std::move(reply.error));
   return std::nullopt;
@@ -191,10 +189,21 @@ void close_session(Session& session) {
 }
 
 Environment read_environment() {
-  static constexpr std::array<std::string_view, 15> kNames = {
-      "RANK",       "WORLD_SIZE",  "LOCAL_RANK",      "LOCAL_WORLD_SIZE",  "NODE_RANK",
-      "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK",  "ROLE_WORLD_SIZE",   "ROLE_NAME",
-      "MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"};
+  static constexpr std::array<std::string_view, 15> kNames = {"RANK",
+                                                              "WORLD_SIZE",
+                                                              "LOCAL_RANK",
+                                                              "LOCAL_WORLD_SIZE",
+                                                              "NODE_RANK",
+                                                              "GROUP_RANK",
+                                                              "GROUP_WORLD_SIZE",
+                                                              "ROLE_RANK",
+                                                              "ROLE_WORLD_SIZE",
+                                                              "ROLE_NAME",
+                                                              "MASTER_ADDR",
+                                                              "MASTER_PORT",
+                                                              "OMP_NUM_THREADS",
+                                                              "GLOO_SOCKET_IFNAME",
+                                                              "TP_SOCKET_IFNAME"};
   static constexpr std::array<std::string_view, 4> kPrefixes = {"DIST_TRAIN_", "SLURM_",
                                                                 "TORCHELASTIC_", "SLURMD_"};
   Environment environment;

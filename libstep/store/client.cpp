@@ -56,7 +56,8 @@ Client::~Client() {
 Reply Client::call(const Request& request, std::int64_t wait_ms) {
   std::string frame = encode_body(request);
   if (frame.size() > kMaxBody)
-    return {STEP_ERR_ARGUMENT, {},
+    return {STEP_ERR_ARGUMENT,
+            {},
             {"the request has " + std::to_string(frame.size()) + " bytes, more than " +
                  std::to_string(kMaxBody),
              "split it into several"}};
@@ -76,8 +77,8 @@ Reply Client::call(const Request& request, std::int64_t wait_ms) {
   Result<void> sent;
   {
     std::lock_guard lock(write_mutex_);
-    sent = send_all(stream_, encode(Header{static_cast<std::uint32_t>(frame.size()), id,
-                                           kind_of(request)}),
+    sent = send_all(stream_,
+                    encode(Header{static_cast<std::uint32_t>(frame.size()), id, kind_of(request)}),
                     deadline);
     if (sent)
       sent = send_all(stream_, frame, deadline);
@@ -90,7 +91,8 @@ Reply Client::call(const Request& request, std::int64_t wait_ms) {
   slots_.erase(id);
   if (done)
     return *std::move(slot.reply);
-  return {STEP_ERR_TIMEOUT, {},
+  return {STEP_ERR_TIMEOUT,
+          {},
           {store_rank_text_ + " did not answer: its store was silent for " +
                seconds_text(kPatienceMs) + " longer than the request may take",
            "see whether that process is stopped or its node is overloaded"}};
@@ -110,7 +112,8 @@ Reply Client::wait_lost(std::uint32_t& rank, std::int64_t wait_ms) {
   if (watch_closed_)
     return {STEP_ERR_NOT_FOUND, {}, {"the watch for lost ranks was closed"}};
   if (store_closed_)
-    return {STEP_ERR_NOT_FOUND, {},
+    return {STEP_ERR_NOT_FOUND,
+            {},
             {store_rank_text_ + " called step_close(): nobody watches for lost ranks any more"}};
   return *ended_;
 }
@@ -137,7 +140,8 @@ void Client::read_until_end() {
       break;
     }
     if (!header || !take_frame(*header, *std::move(body)))
-      return end({STEP_ERR_PROTOCOL, {},
+      return end({STEP_ERR_PROTOCOL,
+                  {},
                   {"the store of " + store_rank_text_ + " sent a frame that makes no sense",
                    "see that all ranks run the same version of libstep"}});
   }
@@ -146,7 +150,8 @@ void Client::read_until_end() {
     return store_closed_;
   }();
   if (in_order)
-    return end({STEP_ERR_LOST, {},
+    return end({STEP_ERR_LOST,
+                {},
                 {store_rank_text_ + " called step_close() and serves the store no more",
                  "call step_barrier() before step_close() where ranks end at different times"}});
   const Error error{store_rank_text_ + " was lost: the connection to its store ended (" + why + ")",

@@ -60,6 +60,8 @@ std::vector<std::uint32_t> Collectives::missing(const Round& round) const {
 
 // A rank that is gone and has not come will not come: the round need not wait for its deadline.
 std::optional<Collectives::Failure> Collectives::why_never(const Round& round) const {
+  if (!roster_.someone_gone())
+    return std::nullopt;
   std::vector<std::uint32_t> lost = roster_.all(Presence::kLost);
   if (!lost.empty())
     return Failure{STEP_ERR_LOST,
@@ -114,9 +116,9 @@ void Collectives::handle(std::uint32_t rank, std::uint32_t id, Collective reques
     round.shape.data = {};
   }
   if (round.came[rank])
-    return out.push_back(failure(waiter, STEP_ERR_PROTOCOL,
-                                 {"rank " + std::to_string(rank) + " came twice to " +
-                                  name(round.shape)}));
+    return out.push_back(
+        failure(waiter, STEP_ERR_PROTOCOL,
+                {"rank " + std::to_string(rank) + " came twice to " + name(round.shape)}));
   round.came[rank] = true;
   ++round.count;
 
@@ -127,9 +129,9 @@ void Collectives::handle(std::uint32_t rank, std::uint32_t id, Collective reques
   } else if (!same_shape(request, round.shape)) {
     fail(round,
          {STEP_ERR_ARGUMENT,
-          {"collective " + std::to_string(request.number) + " of this step: " +
-               roster_.describe({rank}) + " called " + shape_text(request) + " where " +
-               roster_.describe({round.first}) + " called " + shape_text(round.shape),
+          {"collective " + std::to_string(request.number) +
+               " of this step: " + roster_.describe({rank}) + " called " + shape_text(request) +
+               " where " + roster_.describe({round.first}) + " called " + shape_text(round.shape),
            "every rank must call the same collectives with the same sizes in the same order"}},
          out);
   } else {

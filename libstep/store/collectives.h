@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Barrier, broadcast and gather on the server's side. Ranks count their collectives; the n-th of
-// each meet in round n, which ends for all at once: complete, or failed for one and the same reason.
+// each meet in round n, which ends for all at once: complete, or failed for one and the same
+// reason.
 #pragma once
 
 #include <map>

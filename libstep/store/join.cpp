@@ -43,10 +43,11 @@ Setback from_verdict(Verdict verdict, const JoinPlan& plan, const std::string& w
              "see that WORLD_SIZE is the same in all ranks"},
             false};
   case Verdict::kRankTaken:
-    return {STEP_ERR_IDENTITY,
-            {where + " refused " + me + ": a process with this rank has joined already",
-             "see that every process has a RANK of its own; a rank cannot join again after it ended"},
-            false};
+    return {
+        STEP_ERR_IDENTITY,
+        {where + " refused " + me + ": a process with this rank has joined already",
+         "see that every process has a RANK of its own; a rank cannot join again after it ended"},
+        false};
   case Verdict::kWrongGeneration:
     return {STEP_ERR_CONNECT,
             {where + " does not serve step_open() number " + std::to_string(plan.generation) +

@@ -64,11 +64,13 @@ void KeyStore::begin(Pending pending, std::vector<Answer>& out) {
   const auto missing =
       std::find_if_not(pending.keys.begin(), pending.keys.end(),
                        [&](const std::string& key) { return values_.contains(key); });
-  if (missing != pending.keys.end() && pending.waiter.wait_ms == 0)
+  if (missing == pending.keys.end())
+    return proceed(std::move(pending), out);
+  if (pending.waiter.wait_ms == 0)
     return out.push_back(
-        failure(pending.waiter, STEP_ERR_NOT_FOUND, {"there is no key " + quoted(*missing)}));
-  const auto lost = roster_.all(Presence::kLost);
-  if (missing != pending.keys.end() && !lost.empty())
+        failure(pending.waiter, STEP_ERR_NOT_FOUND,
+                {"there is no key " + quoted(*missing), "set it first, or wait for it"}));
+  if (const auto lost = roster_.all(Presence::kLost); !lost.empty())
     return out.push_back(
         failure(pending.waiter, STEP_ERR_LOST,
                 {"waiting for key " + quoted(*missing) + ": " + roster_.describe(lost) +

@@ -10,8 +10,7 @@ Waiter Waiter::of(std::uint32_t rank, std::uint32_t id, std::int64_t wait_ms, Ti
   // A year is as good as for ever, and cannot overflow the clock.
   constexpr std::int64_t kYear = std::int64_t{365} * 24 * 3600 * 1000;
   const bool forever = wait_ms < 0 || wait_ms > kYear;
-  return {rank, id, wait_ms,
-          forever ? TimePoint::max() : now + std::chrono::milliseconds(wait_ms)};
+  return {rank, id, wait_ms, forever ? TimePoint::max() : now + std::chrono::milliseconds(wait_ms)};
 }
 
 Answer answer(const Waiter& to, std::string body) {
@@ -61,14 +60,14 @@ std::string Roster::describe(const std::vector<std::uint32_t>& ranks) const {
     if (++groups > kShown)
       return text + " and " + std::to_string(ranks.size() - i) + " more";
     text += text.empty() ? "" : ", ";
-    text += end - i == 1 ? "rank " + std::to_string(ranks[i])
-                         : "ranks " + std::to_string(ranks[i]) + "-" +
-                               std::to_string(ranks[end - 1]);
+    text += end - i == 1
+                ? "rank " + std::to_string(ranks[i])
+                : "ranks " + std::to_string(ranks[i]) + "-" + std::to_string(ranks[end - 1]);
     const bool absent = presence_[ranks[i]] == Presence::kAbsent;
     const std::string& node = nodes_[ranks[i]];
     if (absent || !node.empty())
-      text += " (" + node + (absent && !node.empty() ? ", " : "") +
-              (absent ? "never joined" : "") + ")";
+      text += " (" + node + (absent && !node.empty() ? ", " : "") + (absent ? "never joined" : "") +
+              ")";
     i = end;
   }
   return text;

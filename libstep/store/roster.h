@@ -40,7 +40,7 @@ Answer failure(const Waiter& to, step_err_t code, const Error& error);
 Body failure_body(const Error& error);
 Error parse_failure(std::string_view body);
 
-std::string seconds_text(std::int64_t ms);  // "30 s", "0.5 s"
+std::string seconds_text(std::int64_t ms); // "30 s", "0.5 s"
 
 enum class Presence : std::uint8_t { kAbsent, kHere, kLeft, kLost };
 
@@ -52,7 +52,12 @@ public:
 
   std::uint32_t world() const { return static_cast<std::uint32_t>(nodes_.size()); }
   Presence of(std::uint32_t rank) const { return presence_[rank]; }
-  void mark(std::uint32_t rank, Presence presence) { presence_[rank] = presence; }
+  void mark(std::uint32_t rank, Presence presence) {
+    presence_[rank] = presence;
+    someone_gone_ = someone_gone_ || presence > Presence::kHere;
+  }
+  // Whether any rank has left or was lost: a cheap look before all().
+  bool someone_gone() const { return someone_gone_; }
   void name(std::uint32_t rank, std::string node) { nodes_[rank] = std::move(node); }
 
   std::vector<std::uint32_t> all(Presence presence) const;
@@ -62,6 +67,7 @@ public:
 private:
   std::vector<std::string> nodes_;
   std::vector<Presence> presence_;
+  bool someone_gone_ = false;
 };
 
 } // namespace dist_train

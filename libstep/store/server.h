@@ -21,7 +21,7 @@ struct ServerOptions {
   std::string token;
   std::uint32_t generation = 1;
   std::uint16_t program_port = 0; // told to every rank in the handshake
-  Socket listener;                    // may be none: a world of one
+  Socket listener;                // may be none: a world of one
 };
 
 class Server {

@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <cstring>
 #include <exception>
+#include <new>
+#include <utility>
 
 #include <fcntl.h>
 #include <sys/epoll.h>
@@ -18,9 +20,9 @@ namespace dist_train {
 namespace {
 
 constexpr auto kHandshake = std::chrono::seconds(10);
-constexpr std::size_t kStrangers = 64;            // beyond one a rank
+constexpr std::size_t kStrangers = 64; // beyond one a rank
 constexpr std::size_t kReadPiece = 256 << 10;
-constexpr std::size_t kQueueMax = 256u << 20;     // a rank that reads no answers is not read either
+constexpr std::size_t kQueueMax = 256u << 20; // a rank that reads no answers is not read either
 
 } // namespace
 
@@ -79,13 +81,9 @@ void Server::Loop::serve() {
         (void)!::read(wake_.get(), &ignored, sizeof ignored);
       } else if (options_.listener && event.data.fd == options_.listener.get()) {
         accept_all(now);
-      } else if (const auto found = connections_.find(event.data.fd);
-                 found != connections_.end()) {
-        Connection& connection = found->second;
-        if (!write(connection) || !read(connection, now))
+      } else if (const auto found = connections_.find(event.data.fd); found != connections_.end()) {
+        if (!advance(found->second, now))
           ended_.push_back(event.data.fd);
-        else
-          watch(connection);
       }
     }
     if (now >= resume_at_)
@@ -97,6 +95,17 @@ void Server::Loop::serve() {
     if (finished(now))
       return;
   }
+}
+
+bool Server::Loop::advance(Connection& connection, TimePoint now) {
+  try {
+    if (!write(connection) || !read(connection, now))
+      return false;
+  } catch (const std::bad_alloc&) {
+    return false; // too large for this machine: the rank that sent it goes, the others stay
+  }
+  watch(connection);
+  return true;
 }
 
 TimePoint Server::Loop::next_deadline() const {
@@ -114,9 +123,9 @@ bool Server::Loop::finished(TimePoint now) {
   if (stop_at_ == TimePoint::max())
     stop_at_ = now + std::chrono::duration_cast<Clock::duration>(
                          std::chrono::duration<double>(std::min(linger, 1e6)));
-  const bool all_left = std::none_of(by_rank_.begin() + 1, by_rank_.end(), [](int fd) {
-                          return fd >= 0;
-                        }) && roster_.all(Presence::kAbsent).empty();
+  const bool all_left =
+      std::none_of(by_rank_.begin() + 1, by_rank_.end(), [](int fd) { return fd >= 0; }) &&
+      roster_.all(Presence::kAbsent).empty();
   if (!all_left && now < stop_at_)
     return false;
   tell_all(News::kClosing, {});
@@ -181,8 +190,8 @@ Result<void> Server::Loop::add(Connection connection) {
 
 void Server::Loop::watch(Connection& connection) {
   const bool reads = !connection.closing && connection.queued < kQueueMax;
-  const std::uint32_t wanted = (reads ? std::uint32_t{EPOLLIN} : 0) |
-                               (connection.out.empty() ? 0 : std::uint32_t{EPOLLOUT});
+  const std::uint32_t wanted =
+      (reads ? std::uint32_t{EPOLLIN} : 0) | (connection.out.empty() ? 0 : std::uint32_t{EPOLLOUT});
   if (wanted == connection.events)
     return;
   epoll_event event{};
@@ -195,11 +204,7 @@ bool Server::Loop::read(Connection& connection, TimePoint now) {
   // A few pieces at a time, so that one rank's large value does not hold up the others.
   for (int i = 0; i < 4 && !connection.closing && connection.queued < kQueueMax; ++i) {
     const std::size_t have = connection.in.size();
-    try {
-      connection.in.resize(have + kReadPiece);
-    } catch (const std::bad_alloc&) {
-      return false;
-    }
+    connection.in.resize(have + kReadPiece);
     const ssize_t got = ::recv(connection.fd.get(), connection.in.data() + have, kReadPiece, 0);
     const int error = errno;
     connection.in.resize(have + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));

@@ -33,8 +33,8 @@ struct Connection {
   std::string nonce;
   std::string in;
   std::deque<Piece> out;
-  std::size_t sent = 0;   // of the first piece
-  std::size_t queued = 0; // bytes in `out`
+  std::size_t sent = 0;     // of the first piece
+  std::size_t queued = 0;   // bytes in `out`
   std::uint32_t events = 0; // what epoll watches
 };
 
@@ -43,7 +43,7 @@ public:
   explicit Loop(ServerOptions options);
   // rank 0's own stream comes with the call.
   Result<void> prepare(Socket own_end);
-  void run(); // the thread's body
+  void run();                              // the thread's body
   void ask_to_stop(double linger_seconds); // from another thread
 
 private:
@@ -57,8 +57,9 @@ private:
   void resume_accepting();
   void shed_strangers(TimePoint now);
   Result<void> add(Connection connection);
-  bool read(Connection& connection, TimePoint now); // false: the connection has ended
-  bool write(Connection& connection);               // likewise
+  bool advance(Connection& connection, TimePoint now); // false: the connection has ended
+  bool read(Connection& connection, TimePoint now);    // likewise
+  bool write(Connection& connection);                  // likewise
   void queue(Connection& connection, std::string head, Body body = nullptr);
   void watch(Connection& connection);
   void settle();
@@ -85,9 +86,9 @@ private:
   Socket wake_;
   TimePoint resume_at_ = TimePoint::max(); // accepting pauses when descriptors run out
   std::unordered_map<int, Connection> connections_;
-  std::vector<int> by_rank_;  // descriptor of each rank here, or -1
-  std::list<int> strangers_;  // in the handshake, oldest first
-  std::vector<int> ended_;    // to be dropped
+  std::vector<int> by_rank_; // descriptor of each rank here, or -1
+  std::list<int> strangers_; // in the handshake, oldest first
+  std::vector<int> ended_;   // to be dropped
 
   std::atomic<double> linger_{-1}; // 0 or more once asked to stop
   TimePoint stop_at_ = TimePoint::max();

@@ -34,8 +34,7 @@ bool Server::Loop::consume(Connection& connection, TimePoint now) {
       return false;
   }
   while (connection.phase == Phase::kOpen && !connection.closing && available() >= kHeaderSize) {
-    const auto header =
-        decode_header(std::string_view(connection.in).substr(done, kHeaderSize));
+    const auto header = decode_header(std::string_view(connection.in).substr(done, kHeaderSize));
     if (!header)
       return false;
     if (available() < kHeaderSize + header->length)

@@ -15,8 +15,8 @@ namespace dist_train {
 using Clock = std::chrono::steady_clock;
 using TimePoint = Clock::time_point;
 
-// Owns one descriptor (a socket, mostly), like Fd. A child made by fork() closes its copy at once: a
-// data loader's worker that outlives its rank must not keep the rank's connections up.
+// Owns one descriptor (a socket, mostly), like Fd. A child made by fork() closes its copy at once:
+// a data loader's worker that outlives its rank must not keep the rank's connections up.
 class Socket {
 public:
   Socket() = default;

@@ -20,7 +20,7 @@ public:
 
 private:
   template <typename Number>
-    requires std::is_integral_v<Number> || std::is_enum_v<Number>
+  requires std::is_integral_v<Number> || std::is_enum_v<Number>
   void put(Number value) {
     auto bits = static_cast<std::uint64_t>(value);
     for (std::size_t i = 0; i < sizeof value; ++i, bits >>= 8)
@@ -59,7 +59,7 @@ private:
     return taken;
   }
   template <typename Number>
-    requires std::is_integral_v<Number> || std::is_enum_v<Number>
+  requires std::is_integral_v<Number> || std::is_enum_v<Number>
   void get(Number& value) {
     std::uint64_t bits = 0;
     int shift = 0;
@@ -104,8 +104,7 @@ void walk(Archive& archive, Record& record) {
   else if constexpr (std::is_same_v<Plain, DeleteKey>)
     archive(record.key);
   else if constexpr (std::is_same_v<Plain, Collective>)
-    archive(record.number, record.pattern, record.root, record.length, record.data,
-            record.wait_ms);
+    archive(record.number, record.pattern, record.root, record.length, record.data, record.wait_ms);
   else
     static_assert(std::is_same_v<Plain, CountKeys> || std::is_same_v<Plain, Goodbye>);
 }

@@ -74,7 +74,8 @@ std::optional<Welcome> decode_welcome(std::string_view bytes);
 enum class Side { kStore, kRank };
 Digest proof(std::string_view token, Side side, const Hello& hello, std::string_view store_nonce);
 
-// Requests. `wait_ms` is how long the store may hold the answer back; negative: as long as it takes.
+// Requests. `wait_ms` is how long the store may hold the answer back; negative: as long as it
+// takes.
 struct Introduce {
   std::string node; // name of the rank's node, for messages to people
 };

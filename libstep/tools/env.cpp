@@ -74,21 +74,23 @@ void print_text(const Identity& identity, const Environment& environment) {
 
 const char* source_word(step_source_t source) {
   switch (source) {
-  case STEP_SOURCE_PLUGIN: return "plugin";
-  case STEP_SOURCE_SLURM: return "slurm";
-  case STEP_SOURCE_TORCHRUN: return "torchrun";
-  case STEP_SOURCE_SINGLE: return "single";
+  case STEP_SOURCE_PLUGIN:
+    return "plugin";
+  case STEP_SOURCE_SLURM:
+    return "slurm";
+  case STEP_SOURCE_TORCHRUN:
+    return "torchrun";
+  case STEP_SOURCE_SINGLE:
+    return "single";
   }
   return "?";
 }
 
 void print_json(const Identity& identity, const Environment& environment) {
-  const Rows texts = {{"source", source_word(identity.source)},
-                      {"source_text", identity.source_text},
-                      {"node_name", identity.node_name},
-                      {"step", identity.step_id},
-                      {"strategy", identity.strategy},
-                      {"master_address", identity.master_address}};
+  const Rows texts = {
+      {"source", source_word(identity.source)}, {"source_text", identity.source_text},
+      {"node_name", identity.node_name},        {"step", identity.step_id},
+      {"strategy", identity.strategy},          {"master_address", identity.master_address}};
   const std::pair<const char*, std::uint32_t> numbers[] = {
       {"rank", identity.rank},
       {"world_size", identity.world},

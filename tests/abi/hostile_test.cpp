@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Strangers and broken members at the store's door: the step must not notice the former and must
 // get rid of the latter.
-#include <cstdarg>
 #include <csetjmp>
+#include <cstdarg>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -69,8 +69,8 @@ void test_strangers(void**) {
 
   world here{};
   world_init(&here, 2, kTwo);
-  void* shared = mmap(nullptr, sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-                      0);
+  void* shared =
+      mmap(nullptr, sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   assert_true(shared != MAP_FAILED);
   here.data = shared;
   for (int rank = 0; rank < 2; ++rank)
@@ -148,14 +148,15 @@ void test_broken_member(void**) {
   const std::string get = encode_body(GetKey{"k", 1, 0});
   const std::uint8_t get_kind = kind_of(GetKey{});
   const std::string cases[] = {
-      std::string(kHeaderSize, '\xff'),                       // a length beyond all bounds
-      frame(200, ""),                                         // an unknown kind
-      frame(get_kind, get.substr(0, get.size() - 1)),         // cut short
-      frame(get_kind, get + "x"),                             // with something behind it
-      frame(get_kind, ""),                                    // empty
-      frame(kind_of(WaitKeys{}), "\xff\xff\xff\xff"),         // four thousand million keys
-      frame(kind_of(SetKey{}), "\xff\xff\xff\x7f" "k"),       // a key longer than the frame
-      frame(get_kind, get).substr(0, kHeaderSize + 3),        // and hangs up
+      std::string(kHeaderSize, '\xff'),               // a length beyond all bounds
+      frame(200, ""),                                 // an unknown kind
+      frame(get_kind, get.substr(0, get.size() - 1)), // cut short
+      frame(get_kind, get + "x"),                     // with something behind it
+      frame(get_kind, ""),                            // empty
+      frame(kind_of(WaitKeys{}), "\xff\xff\xff\xff"), // four thousand million keys
+      frame(kind_of(SetKey{}), "\xff\xff\xff\x7f"
+                               "k"),                   // a key longer than the frame
+      frame(get_kind, get).substr(0, kHeaderSize + 3), // and hangs up
   };
   for (const std::string& bytes : cases) {
     world here{};

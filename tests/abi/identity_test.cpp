@@ -84,8 +84,8 @@ TEST(Identity, Plugin) {
   EXPECT_EQ(me.node_rank, 1u);
   EXPECT_EQ(me.node_count, 3u);
   EXPECT_EQ(me.node_name, "node02");
-  EXPECT_EQ(me.nodes, (std::vector<std::string>{"node01", "node01", "node01", "node01", "node02",
-                                                "node03"}));
+  EXPECT_EQ(me.nodes,
+            (std::vector<std::string>{"node01", "node01", "node01", "node01", "node02", "node03"}));
   EXPECT_EQ(me.strategy, "fsdp");
   EXPECT_EQ(me.step_id, "4711.3");
   EXPECT_EQ(me.restart_count, 1u);
@@ -128,8 +128,8 @@ TEST(Identity, Slurm) {
   EXPECT_EQ(me.node_rank, 1u);
   EXPECT_EQ(me.node_count, 2u);
   EXPECT_EQ(me.node_name, "node02");
-  EXPECT_EQ(me.nodes, (std::vector<std::string>{"node01", "node01", "node01", "node01", "node02",
-                                                "node02"}));
+  EXPECT_EQ(me.nodes,
+            (std::vector<std::string>{"node01", "node01", "node01", "node01", "node02", "node02"}));
   EXPECT_EQ(me.step_id, "4711.3");
   EXPECT_EQ(me.master_address, "node01");
   EXPECT_EQ(me.master_port, 0); // rank 0 will choose

@@ -24,8 +24,8 @@ static const int kThree[] = {1, 1, 1};
 struct expectation {
   step_err_t code;
   const char* text;
-  double seconds;  /* for step_open() */
-  int joined[2];   /* pipe: a byte when this rank has joined */
+  double seconds; /* for step_open() */
+  int joined[2];  /* pipe: a byte when this rank has joined */
 };
 
 static int expect_body(struct world* world, int rank) {
@@ -103,8 +103,8 @@ static void test_wrong_world(void** state) {
 static void test_rank_taken(void** state) {
   (void)state;
   struct world world, twin;
-  struct expectation expected = {STEP_ERR_IDENTITY, "a process with this rank has joined", 60,
-                                 {-1, -1}};
+  struct expectation expected = {
+      STEP_ERR_IDENTITY, "a process with this rank has joined", 60, {-1, -1}};
   assert_int_equal(pipe(expected.joined), 0);
   world_init(&world, 3, kThree);
   world.data = &expected;
@@ -231,10 +231,10 @@ static void test_closed_store_fd(void** state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_wrong_token),    cmocka_unit_test(test_wrong_world),
-      cmocka_unit_test(test_rank_taken),     cmocka_unit_test(test_nobody_listens),
-      cmocka_unit_test(test_nobody_serves),  cmocka_unit_test(test_foreign_server),
-      cmocka_unit_test(test_bad_store_fd),   cmocka_unit_test(test_closed_store_fd),
+      cmocka_unit_test(test_wrong_token),   cmocka_unit_test(test_wrong_world),
+      cmocka_unit_test(test_rank_taken),    cmocka_unit_test(test_nobody_listens),
+      cmocka_unit_test(test_nobody_serves), cmocka_unit_test(test_foreign_server),
+      cmocka_unit_test(test_bad_store_fd),  cmocka_unit_test(test_closed_store_fd),
   };
   return cmocka_run_group_tests_name("joining", tests, NULL, NULL);
 }

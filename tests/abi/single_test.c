@@ -375,9 +375,9 @@ static void test_identity_errors(void** state) {
   static const struct {
     const char *name, *value, *text;
   } kCases[] = {
-      {"RANK", "3", "WORLD_SIZE"},          {"WORLD_SIZE", "4", "RANK"},
-      {"WORLD_SIZE", "zwei", "'zwei'"},     {"WORLD_SIZE", "99999999999", "'99999999999'"},
-      {"DIST_TRAIN_VERSION", "7", "'7'"},   {"DIST_TRAIN_VERSION", "1", "DIST_TRAIN_STEP"},
+      {"RANK", "3", "WORLD_SIZE"},        {"WORLD_SIZE", "4", "RANK"},
+      {"WORLD_SIZE", "zwei", "'zwei'"},   {"WORLD_SIZE", "99999999999", "'99999999999'"},
+      {"DIST_TRAIN_VERSION", "7", "'7'"}, {"DIST_TRAIN_VERSION", "1", "DIST_TRAIN_STEP"},
   };
   for (size_t i = 0; i < sizeof kCases / sizeof *kCases; ++i) {
     clearenv();

@@ -25,13 +25,13 @@
 
 struct world {
   int size;
-  int nodes;               /* node i has tasks[i] neighbouring ranks and is called node0(i+1) */
+  int nodes; /* node i has tasks[i] neighbouring ranks and is called node0(i+1) */
   const int* tasks;
-  int store_fd, port_fd;   /* what rank 0 inherits */
+  int store_fd, port_fd; /* what rank 0 inherits */
   int store_port, program_port;
   char token[33];
-  int step;                /* number of the step in job 4711 */
-  void* data;              /* for the ranks' bodies; copied by fork */
+  int step;   /* number of the step in job 4711 */
+  void* data; /* for the ranks' bodies; copied by fork */
   pid_t pids[WORLD_MAX];
 };
 

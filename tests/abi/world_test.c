@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Worlds of several processes: identity from every launcher, collectives, loss, order of leaving. */
+/* Worlds of several processes: identity from every launcher, collectives, loss, order of leaving.
+ */
 #define _GNU_SOURCE
 #include "world.h"
 
@@ -425,20 +426,13 @@ static void test_world_of_64(void** state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_plugin),
-      cmocka_unit_test(test_srun_alone),
-      cmocka_unit_test(test_torchrun),
-      cmocka_unit_test(test_barrier_names_missing),
-      cmocka_unit_test(test_never_joined),
-      cmocka_unit_test(test_lost_rank),
-      cmocka_unit_test(test_lost_rank_zero),
-      cmocka_unit_test(test_loss_despite_children),
-      cmocka_unit_test(test_left_rank),
-      cmocka_unit_test(test_mismatched_collectives),
-      cmocka_unit_test(test_linger),
-      cmocka_unit_test(test_no_linger),
-      cmocka_unit_test(test_reopen),
-      cmocka_unit_test(test_two_steps_at_once),
+      cmocka_unit_test(test_plugin),         cmocka_unit_test(test_srun_alone),
+      cmocka_unit_test(test_torchrun),       cmocka_unit_test(test_barrier_names_missing),
+      cmocka_unit_test(test_never_joined),   cmocka_unit_test(test_lost_rank),
+      cmocka_unit_test(test_lost_rank_zero), cmocka_unit_test(test_loss_despite_children),
+      cmocka_unit_test(test_left_rank),      cmocka_unit_test(test_mismatched_collectives),
+      cmocka_unit_test(test_linger),         cmocka_unit_test(test_no_linger),
+      cmocka_unit_test(test_reopen),         cmocka_unit_test(test_two_steps_at_once),
       cmocka_unit_test(test_world_of_64),
   };
   return cmocka_run_group_tests_name("worlds", tests, NULL, NULL);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The step's store as a c10d::Store, for process groups in C++ (libtorch 2.13). Header only: libstep
-// itself needs no torch. Keys longer than STEP_KEY_MAX and queues are refused. Errors are
+// The step's store as a c10d::Store, for process groups in C++ (libtorch 2.13). Header only:
+// libstep itself needs no torch. Keys longer than STEP_KEY_MAX and queues are refused. Errors are
 // c10::DistStoreError with the library's text.
 #ifndef LIBSTEP_STEP_TORCH_HPP
 #define LIBSTEP_STEP_TORCH_HPP
@@ -142,8 +142,7 @@ private:
     std::vector<uint8_t> value(1024);
     for (;;) { // the value may grow between two looks
       std::size_t length = value.size();
-      const step_err_t code =
-          step_get(step_, key.c_str(), value.data(), &length, wait_seconds);
+      const step_err_t code = step_get(step_, key.c_str(), value.data(), &length, wait_seconds);
       value.resize(length);
       if (code != STEP_ERR_TOO_SMALL) {
         check(code, "get", key);
@@ -156,9 +155,8 @@ private:
     if (code == STEP_OK)
       return;
     const std::string hint = step_hint(step_);
-    C10_THROW_ERROR(DistStoreError, std::string("StepStore::") + operation + "(" + key +
-                                        "): " + step_error(step_) +
-                                        (hint.empty() ? "" : "; " + hint));
+    C10_THROW_ERROR(DistStoreError, std::string("StepStore::") + operation + "(" + key + "): " +
+                                        step_error(step_) + (hint.empty() ? "" : "; " + hint));
   }
 
   step_t* step_;
