@@ -186,3 +186,27 @@ void launch_by_torchrun(struct world* world, int rank) {
   setenv("TORCHELASTIC_RESTART_COUNT", "1", 1);
   setenv("TORCHELASTIC_USE_AGENT_STORE", "True", 1);
 }
+
+step_t* opened(void) {
+  step_t* s = NULL;
+  const step_options_t options = {sizeof options, 60, 0};
+  if (step_open(&s, &options) != STEP_OK) {
+    fprintf(stderr, "step_open: %s (%s)\n", step_error(NULL), step_hint(NULL));
+    _exit(2);
+  }
+  return s;
+}
+
+int says(const step_t* s, const char* text) { return strstr(step_error(s), text) != NULL; }
+
+int signal_key(step_t* s, const char* key) { return step_set(s, key, "", 0) == STEP_OK; }
+
+int await_key(step_t* s, const char* key) { return step_wait(s, &key, 1, 60) == STEP_OK; }
+
+void run_world(int nodes, const int* tasks, launcher launch, rank_body body, void* data) {
+  struct world world;
+  world_init(&world, nodes, tasks);
+  world.data = data;
+  world_run(&world, launch, body);
+  world_free(&world);
+}

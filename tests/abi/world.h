@@ -48,11 +48,20 @@ int world_wait(struct world* world, int rank);
 /* All ranks at once; asserts that each returns 0. */
 void world_run(struct world* world, launcher launch, rank_body body);
 void world_free(struct world* world);
+/* All of this in one go. */
+void run_world(int nodes, const int* tasks, launcher launch, rank_body body, void* data);
 
 void launch_by_plugin(struct world* world, int rank);
 void launch_by_srun(struct world* world, int rank);
 void launch_by_torchrun(struct world* world, int rank);
 int world_node_of(const struct world* world, int rank);
+
+/* For bodies: an open step, or the end of the rank; whether step_error() has a text; keys without
+   values as signals from rank to rank. */
+step_t* opened(void);
+int says(const step_t* s, const char* text);
+int signal_key(step_t* s, const char* key);
+int await_key(step_t* s, const char* key);
 
 void set_number(const char* name, long value);
 /* A TCP socket bound to a free port on all IPv4 addresses. */
