@@ -16,7 +16,7 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-constexpr std::chrono::seconds kAloneTime{30};
+constexpr std::chrono::seconds kAloneTime{30}; // well below Slurm's UnkillableStepTimeout
 
 std::string who(const SlurmFacts& facts) {
   return facts.node_name + " (rank " + std::to_string(facts.rank) + ")";
@@ -95,7 +95,7 @@ private:
       return Error{who(facts_) + " cannot learn where rank 0 is: " + found.error.message,
                    "ranks of this step follow no order that a node could compute alone; use "
                    "--distribution=block, or let the nodes reach srun"};
-    return compute(found.error);
+    return meet_without_srun(found.error);
   }
 
   std::optional<Error> take_answer(const Answer& answer) {
@@ -125,7 +125,7 @@ private:
 
   // Without srun's broker: the first ports of the step's sequence on the first node. Something must
   // listen there, else the program would wait for nobody. No long wait: see ask().
-  std::optional<Error> compute(const Error& why) {
+  std::optional<Error> meet_without_srun(const Error& why) {
     const auto& node = layout_->nodes.front().name;
     auto range = options_.port.value_or(kDefaultPorts);
     auto ports = reserved_ ? *reserved_ : port_candidate(facts_.id, range, 0);
@@ -141,8 +141,7 @@ private:
       auto fd = connect_to(addresses.front(), ports.store,
                            std::min(deadline, Clock::now() + std::chrono::seconds(5)));
       if (fd) {
-        auto own = source_of(node, addresses.front());
-        master_ = {node, own, "", ports};
+        master_ = {node, address_for_others(node, addresses.front()), "", ports};
         return std::nullopt;
       }
       last = fd.error();
@@ -153,8 +152,9 @@ private:
                  "let the nodes reach srun's host, or set MpiParams=ports= in slurm.conf"};
   }
 
-  // On rank 0's own node the loopback address served for the test only.
-  std::string source_of(const std::string& node, const std::string& tested) const {
+  // On rank 0's own node the loopback address served for the test only; what the other nodes use is
+  // what rank 0 chooses.
+  std::string address_for_others(const std::string& node, const std::string& tested) const {
     if (node != facts_.node_name)
       return tested;
     auto place = choose_address(facts_, options_, layout_->nodes.size() == 1, broker_.hosts);
