@@ -10,29 +10,35 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace dist_train {
 
-// A collective under way. wait() returns at once where there was none to begin with.
+// Transfers under way. wait() returns at once where there are none.
 class Pending {
 public:
+  using Works = std::vector<c10::intrusive_ptr<c10d::Work>>;
   Pending() = default;
-  explicit Pending(c10::intrusive_ptr<c10d::Work> work) : work_(std::move(work)) {}
-  // Throws c10::Error when the collective failed. On a GPU the stream waits, not the caller.
+  explicit Pending(Works works) : works_(std::move(works)) {}
+  // Throws c10::Error when one failed. On a GPU the stream waits, not the caller.
   void wait() {
-    if (auto work = std::move(work_))
+    for (const auto& work : std::exchange(works_, {}))
       work->wait();
   }
 
 private:
-  c10::intrusive_ptr<c10d::Work> work_;
+  Works works_;
 };
 
 // Every rank calls these in the same order with tensors of the same size. Tensors belong to the
 // caller and stay untouched until wait(). Not thread-safe.
+//
+// NCCL has its own gather and scatter. Gloo's copy everything once more, and its scatter moves
+// twice the bytes; there ranks send each other their parts straight from and into place.
 class Comm {
 public:
-  // A world of one: collectives must not be called.
+  // A world of one: nothing below but all_reduce() may be called.
   explicit Comm(at::Device device) : device_(device) {}
   Comm(c10::intrusive_ptr<c10d::Backend> backend, int rank, int world_size, at::Device device)
       : backend_(std::move(backend)), rank_(rank), world_size_(world_size), device_(device) {}
@@ -42,15 +48,28 @@ public:
   at::Device device() const { return device_; }
   std::string name() const; // "NCCL", "Gloo" or "none"
 
-  Pending all_gather(at::Tensor out, at::Tensor in);     // out: rank order
-  Pending reduce_scatter(at::Tensor out, at::Tensor in); // sum; out: this rank's part
-  void all_reduce(at::Tensor tensor);                    // sum, in place; done on return
+  // out: the ranks' `in` in rank order.
+  Pending all_gather(at::Tensor out, at::Tensor in);
+
+  // Starts the sum over ranks of `in` (fp32 or bf16), of which each rank gets its part in fp32
+  // arithmetic. After wait(), add_reduced() writes that part to `sum` (fp32), or adds it.
+  // scratch comes from reduction_scratch() and is used by one reduction at a time.
+  at::Tensor reduction_scratch(int64_t size, at::ScalarType type) const;
+  Pending reduce_scatter(at::Tensor in, at::Tensor scratch);
+  void add_reduced(const at::Tensor& scratch, at::Tensor& sum, bool accumulate) const;
+
+  void all_reduce(at::Tensor tensor); // sum, in place; done on return
 
 private:
+  // Rank r's part of out comes from rank r; in(r) is what r gets.
+  template <typename Part>
+  Pending exchange(const at::Tensor& out, Part in);
+
   c10::intrusive_ptr<c10d::Backend> backend_;
   int rank_ = 0;
   int world_size_ = 1;
   at::Device device_;
+  int next_tag_ = 0;
 };
 
 // Connects this rank to the others through the step's store. Takes this rank's GPU when the

@@ -154,6 +154,23 @@ INLINE double entropy(T* logits, const int64_t* labels, int64_t rows, int64_t wi
   return total;
 }
 
+template <typename T>
+INLINE void add_parts(const T* parts, int64_t stride, int64_t count, float* sum, int64_t size,
+                      bool accumulate) {
+  constexpr int64_t kBlock = 2048; // stays in the first-level cache while the parts are added
+  for (int64_t begin = 0; begin < size; begin += kBlock) {
+    const int64_t length = std::min(kBlock, size - begin);
+    float* to = sum + begin;
+    if (!accumulate)
+      std::fill_n(to, length, 0.0f);
+    for (int64_t part = 0; part < count; ++part) {
+      const T* from = parts + part * stride + begin;
+      for (int64_t i = 0; i < length; ++i)
+        to[i] += load(from[i]);
+    }
+  }
+}
+
 } // namespace
 
 // The exported functions, once for each element type.
@@ -183,6 +200,10 @@ INLINE double entropy(T* logits, const int64_t* labels, int64_t rows, int64_t wi
   CLONES double cross_entropy(T* logits, const int64_t* labels, int64_t rows, int64_t width,       \
                               bool gradient) {                                                     \
     return entropy(logits, labels, rows, width, gradient);                                         \
+  }                                                                                                \
+  CLONES void sum_parts(const T* parts, int64_t stride, int64_t count, float* sum, int64_t size,   \
+                        bool accumulate) {                                                         \
+    add_parts(parts, stride, count, sum, size, accumulate);                                        \
   }
 
 DEFINE_KERNELS(float)

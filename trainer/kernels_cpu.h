@@ -56,4 +56,10 @@ double cross_entropy(float* logits, const int64_t* labels, int64_t rows, int64_t
 double cross_entropy(BFloat16* logits, const int64_t* labels, int64_t rows, int64_t width,
                      bool gradient);
 
+// sum = (accumulate: sum +) the `count` parts, added in their order; they begin stride apart.
+void sum_parts(const float* parts, int64_t stride, int64_t count, float* sum, int64_t size,
+               bool accumulate);
+void sum_parts(const BFloat16* parts, int64_t stride, int64_t count, float* sum, int64_t size,
+               bool accumulate);
+
 } // namespace dist_train::cpu

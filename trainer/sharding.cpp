@@ -2,15 +2,6 @@
 #include "trainer/sharding.h"
 
 namespace dist_train {
-namespace {
-
-// Makes a buffer of at least `size` elements; units that share it have asked before.
-void reserve(at::Tensor& flat, int64_t size, const at::TensorOptions& options) {
-  if (!flat.defined() || flat.numel() < size)
-    flat = at::zeros({size}, options);
-}
-
-} // namespace
 
 Sharding::Sharding(std::vector<Unit> units, Comm& comm, Strategy strategy, at::ScalarType type)
     : units_(std::move(units)), comm_(comm), strategy_(strategy), type_(type),
@@ -23,19 +14,17 @@ Sharding::Sharding(std::vector<Unit> units, Comm& comm, Strategy strategy, at::S
     shard.master = at::zeros({shard_size(i)}, master);
     shard.parameters = type == at::kFloat ? shard.master : at::zeros({shard_size(i)}, parameters);
     shard.gradient = at::zeros({shard_size(i)}, master);
-    if (!alone())
-      reserve(gather_buffers_[buffer_of(i, strategy)].flat, units_[i].size, parameters);
+    if (GatherBuffer& buffer = gather_buffers_[buffer_of(i, strategy)];
+        !alone() && !buffer.flat.defined())
+      buffer.flat = at::zeros({units_[i].size}, parameters);
     if (direct())
       continue;
     GradientBuffer& buffer = gradient_buffers_[buffer_of(i, Strategy::fsdp)];
-    reserve(buffer.flat, units_[i].size, parameters);
-    if (alone())
+    if (buffer.flat.defined())
       continue;
-    if (type == at::kFloat)
-      buffer.wire = buffer.flat;
-    else
-      reserve(buffer.wire, units_[i].size, master);
-    reserve(buffer.received, shard_size(i), master);
+    buffer.flat = at::zeros({units_[i].size}, parameters);
+    if (!alone())
+      buffer.scratch = comm.reduction_scratch(units_[i].size, type);
   }
 }
 
@@ -87,12 +76,9 @@ void Sharding::reduce(size_t unit) {
     return;
   }
   GradientBuffer& buffer = gradient_buffers_[buffer_of(unit, Strategy::fsdp)];
-  if (alone())
-    return add_to_shard(unit, buffer.flat);
-  if (type_ != at::kFloat)
-    buffer.wire.copy_(buffer.flat);
   buffer.holder = int64_t(unit);
-  buffer.work = comm_.reduce_scatter(buffer.received, buffer.wire);
+  if (!alone())
+    buffer.work = comm_.reduce_scatter(buffer.flat, buffer.scratch);
 }
 
 void Sharding::finish_reductions() {
@@ -106,15 +92,14 @@ void Sharding::arrive(GradientBuffer& buffer) {
   if (buffer.holder < 0)
     return;
   buffer.work.wait();
-  add_to_shard(size_t(buffer.holder), buffer.received);
-  buffer.holder = -1;
-}
-
-void Sharding::add_to_shard(size_t unit, const at::Tensor& gradient) {
-  if (has_gradient_[unit])
-    shards_[unit].gradient.add_(gradient);
+  const auto unit = size_t(std::exchange(buffer.holder, -1));
+  at::Tensor& sum = shards_[unit].gradient;
+  if (!alone())
+    comm_.add_reduced(buffer.scratch, sum, has_gradient_[unit]);
+  else if (has_gradient_[unit])
+    sum.add_(buffer.flat);
   else
-    shards_[unit].gradient.copy_(gradient);
+    sum.copy_(buffer.flat);
   has_gradient_[unit] = true;
 }
 

@@ -61,9 +61,8 @@ private:
     Pending work;
   };
   struct GradientBuffer {
-    at::Tensor flat;     // parameter type, [size]
-    at::Tensor wire;     // fp32, [size]; the same memory as flat in fp32
-    at::Tensor received; // fp32, [shard_size]
+    at::Tensor flat; // parameter type, [size]
+    at::Tensor scratch;
     int64_t holder = -1; // unit whose reduction is under way
     Pending work;
   };
@@ -71,7 +70,6 @@ private:
   bool direct() const { return alone() && type_ == at::kFloat; } // gradients need no buffer
   size_t buffer_of(size_t unit, Strategy strategy) const;
   void arrive(GradientBuffer& buffer);
-  void add_to_shard(size_t unit, const at::Tensor& gradient);
 
   std::vector<Unit> units_;
   Comm& comm_;
