@@ -26,6 +26,7 @@ protected:
     ASSERT_NE(handle_, nullptr) << dlerror();
   }
   void TearDown() override {
+    fake_slurm.context = S_CTX_LOCAL; // tests that play both sides end as srun does
     call("slurm_spank_exit");
     dlclose(handle_);
   }
