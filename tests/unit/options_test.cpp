@@ -3,6 +3,7 @@
 #include "libstep/core/options.h"
 
 #include <gtest/gtest.h>
+#include <random>
 
 namespace dist_train {
 namespace {
@@ -125,6 +126,31 @@ TEST(Options, SourcesHaveTheirRules) {
 TEST(Options, MergeTakesEachWordFromTheHighestVoice) {
   auto merged = merge(*parse_options("ddp,omp=2"), *parse_options("on,fsdp,wait=9"));
   EXPECT_EQ(canonical_text(merged), "torch,ddp,omp=2,wait=9");
+}
+
+// Whatever bytes come, there is a value whose canonical text means the same, or an error with a
+// message; the same bytes on every run.
+TEST(Options, AnyBytesGiveAValueOrAnError) {
+  std::mt19937 random(1);
+  const std::string_view pieces[] = {"fsdp", "ddp",   "on",   "off", "mode", "port", "iface", "omp",
+                                     "wait", "=",     ",",    "+",   "^",    "-",    "23000", "1",
+                                     "keep", "(null", "\xff", "%n",  "",     ".",    "/8",    ":"};
+  int values = 0;
+  for (int i = 0; i < 20000; ++i) {
+    std::string text;
+    for (auto n = random() % 8; n > 0; --n)
+      text += pieces[random() % std::size(pieces)];
+    auto options = parse_options(text);
+    if (!options) {
+      EXPECT_FALSE(options.error().message.empty()) << text;
+      continue;
+    }
+    ++values;
+    auto again = parse_options(canonical_text(*options));
+    ASSERT_TRUE(again) << text;
+    EXPECT_EQ(*again, *options) << text;
+  }
+  EXPECT_GT(values, 1000);
 }
 
 TEST(Options, HelpNamesEveryWordAndKey) {
