@@ -186,7 +186,8 @@ void Broker::progress() {
     auto missing = roll_call_.missing_nodes();
     text = std::to_string(roll_call_.nodes_here()) + " of " +
            std::to_string(roll_call_.node_count()) + " nodes are here; waiting for " +
-           (missing.empty() ? "the others" : listing(missing)) + " (no sign of them";
+           (missing.empty() ? "the others" : listing(missing)) + " (no sign of " +
+           (missing.size() == 1 ? "it" : "them");
   }
   tell_user(text + " for " + std::to_string(seconds) +
             (roll_call_.nodes_here() == 0 ? " s" : " s)") +
