@@ -9,6 +9,7 @@
 #include "spank/slurm_facts.h"
 #include "spank/slurm_log.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <sys/resource.h>
@@ -57,6 +58,17 @@ std::string gpu_of(const SlurmFacts& facts) {
   return facts.local_rank < devices.size() ? std::string(devices[facts.local_rank]) : "-";
 }
 
+// Tasks that Slurm did not bind share the CPUs of their node, and would each start as many threads
+// as there are cores.
+std::uint32_t cores_of(const SlurmFacts& facts, const IdSet& cpus) {
+  auto cores = count_cores(cpus);
+  auto found = facts.environment.find("SLURM_CPU_BIND_TYPE");
+  bool bound = found != facts.environment.end() && !found->second.empty() &&
+               !found->second.starts_with("none");
+  auto sharing = bound ? 1u : static_cast<std::uint32_t>(facts.node_ranks.size());
+  return cores == 0 ? 0 : std::max(1u, cores / std::max(1u, sharing));
+}
+
 // The limit as it is now, and as slurmstepd sets it again after this hook from srun's.
 void raise_open_files(spank_t spank) {
   rlimit limit;
@@ -92,7 +104,7 @@ Result<void> become_rank(spank_t spank, const Options& options) {
     return meeting.error();
 
   auto& plan = meeting->plan;
-  plan.cores = count_cores(cpus);
+  plan.cores = cores_of(*facts, cpus);
   if (meeting->store) {
     auto store = hand_over(std::move(meeting->store));
     auto held = hand_over(std::move(meeting->held));

@@ -56,6 +56,9 @@ for node_rank, (node, ranks) in enumerate(layout):
         for name, peer in (("RANK", "SLURM_PROCID"), ("WORLD_SIZE", "SLURM_STEP_NUM_TASKS"),
                            ("LOCAL_RANK", "SLURM_LOCALID")):
             assert env[name] == env[peer], f"rank {rank}: {name}={env[name]}, Slurm's {peer}={env[peer]}"
+        # Nothing binds the tasks of these clusters, so those of a node share its CPUs.
+        threads, most = int(env["OMP_NUM_THREADS"]), max(1, task["cpus"] // len(ranks))
+        assert 1 <= threads <= most, f"rank {rank}: OMP_NUM_THREADS={threads}, at most {most}"
         port = int(env["MASTER_PORT"])
         store_port = int(env["DIST_TRAIN_STORE"].rpartition(":")[2])
         assert port != store_port, "one port for two servers"

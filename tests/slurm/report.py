@@ -31,6 +31,7 @@ report = {
     "node": socket.gethostname(),
     "addresses": [a["local"] for i in addresses for a in i["addr_info"] if i["ifname"] != "lo"],
     "held": held_ports(),
+    "cpus": len(os.sched_getaffinity(0)),
 }
 with open(f"{sys.argv[1]}/{os.environ['SLURM_PROCID']}.json", "x") as file:
     json.dump(report, file)
