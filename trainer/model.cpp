@@ -131,13 +131,15 @@ at::Tensor head_loss(const ModelConfig& model, const HeadTensors& weights, HeadT
   const auto normed = rms_norm(x, weights.norm, model.rms_norm_eps);
   const int64_t count = x.size(0);
   const int64_t step = std::max<int64_t>(16, kLogitElements / model.vocab_size);
+  auto buffer = at::empty({std::min(step, count), model.vocab_size}, x.options());
   at::Tensor dnormed;
   if (gradients)
     dnormed = at::empty_like(normed.y);
   for (int64_t begin = 0; begin < count; begin += step) {
     const int64_t length = std::min(step, count - begin);
     const auto rows = normed.y.narrow(0, begin, length);
-    auto logits = project(rows, weights.head);
+    auto logits = buffer.narrow(0, 0, length);
+    at::mm_out(logits, rows, weights.head.t());
     cross_entropy_(logits, labels.narrow(0, begin, length), loss, gradients != nullptr);
     if (!gradients)
       continue;
