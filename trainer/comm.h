@@ -38,7 +38,7 @@ private:
 // twice the bytes; there ranks send each other their parts straight from and into place.
 class Comm {
 public:
-  // A world of one: nothing below but all_reduce() may be called.
+  // A world of one: only add_reduced() and all_reduce() may be called.
   explicit Comm(at::Device device) : device_(device) {}
   Comm(c10::intrusive_ptr<c10d::Backend> backend, int rank, int world_size, at::Device device)
       : backend_(std::move(backend)), rank_(rank), world_size_(world_size), device_(device) {}
@@ -52,7 +52,8 @@ public:
   Pending all_gather(at::Tensor out, at::Tensor in);
 
   // Starts the sum over ranks of `in` (fp32 or bf16), of which each rank gets its part in fp32
-  // arithmetic. After wait(), add_reduced() writes that part to `sum` (fp32), or adds it.
+  // arithmetic. After wait(), add_reduced() writes that part to `sum` (fp32), or adds it; in a
+  // world of one `in` itself serves as scratch.
   // scratch comes from reduction_scratch() and is used by one reduction at a time.
   at::Tensor reduction_scratch(int64_t size, at::ScalarType type) const;
   Pending reduce_scatter(at::Tensor in, at::Tensor scratch);

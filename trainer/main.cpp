@@ -15,6 +15,7 @@
 #include <optional>
 #include <sstream>
 
+#include <malloc.h>
 #include <sched.h>
 
 namespace dist_train {
@@ -48,6 +49,13 @@ void set_threads(const step_t* step) {
   at::set_num_threads(std::max(1, cores / std::max(1, step_local_world_size(step))));
 }
 
+// Activations are freed and allocated anew in every block: keep their memory, so that the kernel
+// need not clear it again each time.
+void keep_freed_memory() {
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+}
+
 // c10 puts a stack trace below the sentence.
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
@@ -75,6 +83,7 @@ int run_step(step_t* step, const std::vector<std::string>& words) {
 
 int main(int argc, char** argv) {
   using namespace dist_train;
+  keep_freed_memory();
   Watcher::hold_signals();
   step_t* step = nullptr;
   if (step_open(&step, nullptr) != STEP_OK) {

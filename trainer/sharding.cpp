@@ -93,13 +93,8 @@ void Sharding::arrive(GradientBuffer& buffer) {
     return;
   buffer.work.wait();
   const auto unit = size_t(std::exchange(buffer.holder, -1));
-  at::Tensor& sum = shards_[unit].gradient;
-  if (!alone())
-    comm_.add_reduced(buffer.scratch, sum, has_gradient_[unit]);
-  else if (has_gradient_[unit])
-    sum.add_(buffer.flat);
-  else
-    sum.copy_(buffer.flat);
+  comm_.add_reduced(alone() ? buffer.flat : buffer.scratch, shards_[unit].gradient,
+                    has_gradient_[unit]);
   has_gradient_[unit] = true;
 }
 
