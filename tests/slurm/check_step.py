@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Checks the reports of all tasks of a step (report.py) against what Slurm itself says.
 
-usage: check_step.py FOLDER NODE=RANK,... NODE=RANK,...   the nodes in the order of their first rank
+usage: [USERS_THREADS=N] check_step.py FOLDER NODE=RANK,... NODE=RANK,...   the nodes in the order of their first rank
 """
 import json
+import os
 import pathlib
 import sys
 
+users_threads = os.environ.get("USERS_THREADS")
 layout = [(node, [int(r) for r in ranks.split(",")])
           for node, ranks in (word.split("=") for word in sys.argv[2:])]
 world = sum(len(ranks) for _, ranks in layout)
@@ -56,9 +58,11 @@ for node_rank, (node, ranks) in enumerate(layout):
         for name, peer in (("RANK", "SLURM_PROCID"), ("WORLD_SIZE", "SLURM_STEP_NUM_TASKS"),
                            ("LOCAL_RANK", "SLURM_LOCALID")):
             assert env[name] == env[peer], f"rank {rank}: {name}={env[name]}, Slurm's {peer}={env[peer]}"
-        # Nothing binds the tasks of these clusters, so those of a node share its CPUs.
+        # Nothing binds the tasks of these clusters, so those of a node share its CPUs; a core may
+        # have two of them.
         threads, most = int(env["OMP_NUM_THREADS"]), max(1, task["cpus"] // len(ranks))
-        assert 1 <= threads <= most, f"rank {rank}: OMP_NUM_THREADS={threads}, at most {most}"
+        fits = threads == int(users_threads) if users_threads else 1 <= threads <= most
+        assert fits, f"rank {rank}: OMP_NUM_THREADS={threads}, expected {users_threads or most}"
         port = int(env["MASTER_PORT"])
         store_port = int(env["DIST_TRAIN_STORE"].rpartition(":")[2])
         assert port != store_port, "one port for two servers"
