@@ -32,12 +32,12 @@ void write_error(const std::string& text) {
   [[maybe_unused]] const auto written = write(STDERR_FILENO, text.data(), text.size());
 }
 
-// One rank's report to the others. Texts that are longer are cut.
+// One rank's report to the others.
 struct Report {
   int32_t failed = 0;
 };
 
-// "ranks 0-2 and 5"
+// "ranks 0-2,5"
 std::string rank_list(const std::vector<int>& ranks) {
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
   for (size_t i = 0; i < ranks.size();) {
@@ -94,7 +94,8 @@ bool agree(step_t* step, const Result<void>& mine, double seconds) {
   if (step_rank(step) == failing.front()) {
     Error error = mine.error();
     if (int(failing.size()) < world)
-      error.message += " (" + rank_list(failing) + " of " + std::to_string(world) + ", first on " +
+      error.message += " (" + rank_list(failing) + " of " + std::to_string(world) +
+                       (failing.size() == 1 ? ", on " : ", first on ") +
                        step_node_of(step, failing.front()) + ")";
     print_error(error);
   }
