@@ -10,7 +10,10 @@ setup() {
   folder=$("$cluster" folder)
 }
 
-teardown() { "$cluster" down; }
+teardown() {
+  "$cluster" down
+  rm -rf "${closed:-}"
+}
 
 # Processes that belong to the cluster carry its folder in command line or environment.
 processes() { grep -lsF -- "$folder" /proc/[0-9]*/{cmdline,environ} || true; }
@@ -57,7 +60,6 @@ nothing_left() {
   chmod 755 "$closed/build/bin/hello"
   DIST_TRAIN_BUILD=$closed/build "$cluster" up --nodes 1 --owner $$
   DIST_TRAIN_BUILD=$closed/build run -0 user srun hello
-  rm -r "$closed"
   [ "$output" = "hello from node01" ]
 }
 
