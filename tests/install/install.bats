@@ -1,0 +1,68 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-3-Clause
+# Builds as a site would, installs into a folder of its own, and uses what lies there. The tests
+# build on each other: one build folder, two configurations.
+bats_require_minimum_version 1.5.0
+
+setup_file() {
+  top=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+  build=$BATS_FILE_TMPDIR/build
+  prefix=$BATS_FILE_TMPDIR/prefix
+  export top build prefix
+  export PKG_CONFIG_PATH=$prefix/lib/pkgconfig LD_LIBRARY_PATH=$prefix/lib
+}
+
+# Without optimisation: what is asked here is whether it builds.
+configure() {
+  cmake -G Ninja -S "$top" -B "$build" -DDIST_TRAIN_TESTS=OFF \
+    -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0 "$@"
+}
+
+# needed FILE: the libraries it names.
+needed() { readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'; }
+
+@test "plugin, library and command build and install without libtorch" {
+  configure -DDIST_TRAIN_TRAINER=OFF -DCMAKE_INSTALL_PREFIX="$prefix" -DCMAKE_INSTALL_LIBDIR=lib \
+    -DSLURM_PLUGIN_DIR="$prefix/lib/slurm" -DCMAKE_INSTALL_SYSCONFDIR="$prefix/etc"
+  cmake --build "$build"
+  cmake --install "$build"
+  [ -e "$prefix/lib/slurm/spank_dist_train.so" ]
+  grep -q '^optional.*spank_dist_train.so' "$prefix/etc/slurm/plugstack.conf.d/zz-dist-train.conf"
+  [ ! -e "$build/bin/dist-trainer" ]
+  [ -z "$(needed "$prefix/lib/slurm/spank_dist_train.so" | grep -E 'step|slurm|torch')" ]
+  "$prefix/bin/dist-train" --version
+}
+
+@test "the README's C program compiles with the README's flags and runs alone and as two ranks" {
+  sed -n '/^```c$/,/^```$/{/^```/d;p}' "$top/README.md" >"$BATS_TEST_TMPDIR/program.c"
+  # shellcheck disable=SC2046 # several words
+  cc -Wall -Werror -o "$BATS_TEST_TMPDIR/program" "$BATS_TEST_TMPDIR/program.c" \
+    $(pkg-config --cflags --libs libstep)
+  run -0 env -i LD_LIBRARY_PATH="$LD_LIBRARY_PATH" "$BATS_TEST_TMPDIR/program"
+  [[ $output == "rank 0 of 1: made by rank 0 on "* ]]
+  # What only tells this meeting from others; libstep finds its own port from it.
+  local meeting=(env WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((20000 + $$ % 10000)))
+  "${meeting[@]}" RANK=1 "$BATS_TEST_TMPDIR/program" >"$BATS_TEST_TMPDIR/one" &
+  run -0 "${meeting[@]}" RANK=0 "$BATS_TEST_TMPDIR/program"
+  wait $!
+  [[ $output == "rank 0 of 2: made by rank 0 on "* ]]
+  [ "$(cut -d: -f2 "$BATS_TEST_TMPDIR/one")" = "$(cut -d: -f2 <<<"$output")" ]
+}
+
+# The build that runs the other tests has CUDA where this machine has the toolkit.
+@test "dist-trainer links without CUDA, and with it where there is a toolkit" {
+  local torch
+  torch=$(sed -n 's/^TORCH_ROOT:PATH=//p' "$DIST_TRAIN_BUILD/CMakeCache.txt")
+  torch=${torch:-$(echo "$DIST_TRAIN_BUILD"/venv/lib/python3*/site-packages/torch)}
+  [ -e "$torch/lib/libtorch_cpu.so" ] || skip "no libtorch in '$torch'"
+  configure -DDIST_TRAIN_TRAINER=ON -DDIST_TRAIN_CUDA=OFF -DTORCH_ROOT="$torch"
+  cmake --build "$build" --target dist-trainer
+  needed "$build/bin/dist-trainer" | grep -q torch_cpu
+  [ -z "$(needed "$build/bin/dist-trainer" | grep -E 'cuda|nccl')" ]
+  "$build/bin/dist-trainer" --help | grep -q -- --learning_rate
+  if command -v nvcc || [ -x /usr/local/cuda/bin/nvcc ]; then
+    needed "$DIST_TRAIN_BUILD/bin/dist-trainer" | grep -q torch_cuda
+    needed "$DIST_TRAIN_BUILD/bin/dist-trainer" | grep -q nccl
+    "$DIST_TRAIN_BUILD/bin/dist-trainer" --help | grep -q -- --learning_rate
+  fi
+}
