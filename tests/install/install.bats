@@ -66,3 +66,14 @@ needed() { readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'; }
     "$DIST_TRAIN_BUILD/bin/dist-trainer" --help | grep -q -- --learning_rate
   fi
 }
+
+@test "the source archive has every file once more, and the same bytes each time" {
+  git -C "$top" rev-parse 2>/dev/null || skip "not a git checkout"
+  mkdir "$BATS_TEST_TMPDIR/one" "$BATS_TEST_TMPDIR/two"
+  run -0 "$top/packaging/source" "$BATS_TEST_TMPDIR/one"
+  archive=$output
+  run -0 "$top/packaging/source" "$BATS_TEST_TMPDIR/two"
+  cmp "$archive" "$output"
+  [ "$(tar -tf "$archive" | grep -cv '/$')" = "$(git -C "$top" ls-tree -r --name-only HEAD | wc -l)" ]
+  tar -xOf "$archive" --wildcards '*/COPYING' | cmp - "$top/COPYING"
+}
