@@ -42,8 +42,9 @@ TEST(Readme, NamesEveryVariable) {
   plan.ports = {1, 2, 3};
   const auto text = readme();
   for (const auto& change : task_environment(plan, {}, {}).changes)
-    if (!change.name.starts_with("DIST_TRAIN_"))
+    if (!change.name.starts_with("DIST_TRAIN_")) {
       EXPECT_NE(text.find("`" + change.name + "`"), text.npos) << change.name;
+    }
 }
 
 } // namespace
