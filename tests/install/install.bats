@@ -31,6 +31,10 @@ needed() { readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'; }
   [ ! -e "$build/bin/dist-trainer" ]
   [ -z "$(needed "$prefix/lib/slurm/spank_dist_train.so" | grep -E 'step|slurm|torch')" ]
   "$prefix/bin/dist-train" --version
+  [ -e "$prefix/share/man/man3/libstep.3" ]
+  run -0 env -i PYTHONPATH="$prefix/share/libstep" "$(command -v python3)" -c \
+    'import libstep; print(libstep.Step().broadcast(b"found its library").decode())'
+  [ "$output" = "found its library" ]
 }
 
 @test "the README's C program compiles with the README's flags and runs alone and as two ranks" {
