@@ -6,6 +6,11 @@ top=$(dirname "$tests")
 build=${DIST_TRAIN_BUILD:-$top/build}
 export DIST_TRAIN_BUILD=$build
 
+# The comment at the head of a script is its help.
+case ${1:-} in
+  -h | --help) sed -n '3,/^[^#]/{/^[^#]/d;s/^# \{0,1\}//p}' "$0"; exit 0 ;;
+esac
+
 say() { printf '== %s\n' "$*"; }
 die() { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 1; }
 

@@ -5,7 +5,9 @@ import sys
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils import logging
 
+logging.disable_progress_bar()
 directory, texts = sys.argv[1:]
 tokenizer = AutoTokenizer.from_pretrained(directory)
 model = AutoModelForCausalLM.from_pretrained(directory)

@@ -188,9 +188,12 @@ void introduce(Reporter& reporter, step_t* step, const Config& config, const Pla
                 ", " + std::to_string(at::get_num_threads()) + " thread" +
                 (at::get_num_threads() == 1 ? "" : "s") + " each");
   reporter.line("data     " + std::to_string(inputs.train.rows()) + " rows of " +
-                std::to_string(config.block_size) + " tokens; " + std::to_string(plan.steps) +
-                " steps of " + std::to_string(plan.rows_per_step) + " rows in " +
-                std::to_string(plan.micro_steps) + " pass" + (plan.micro_steps == 1 ? "" : "es"));
+                std::to_string(config.block_size) + " tokens; steps: " +
+                std::to_string(plan.steps) + ", rows a step: " +
+                std::to_string(plan.rows_per_step) +
+                (plan.micro_steps == 1
+                     ? ""
+                     : " in " + std::to_string(plan.micro_steps) + " micro-steps"));
 }
 
 // The largest peak of all ranks and who has it.

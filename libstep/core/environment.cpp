@@ -39,10 +39,11 @@ private:
   const Environment& inherited_;
 };
 
-// The user's own value stays with env=keep; otherwise ours wins, and the user is told.
+// The user's own value stays with env=keep; otherwise ours wins, and the user is told. What an
+// outer step of ours has left in the environment is not the user's.
 void set_endpoint(Changes& changes, EnvPlan& plan, EnvRule rule, const char* name,
                   const std::string& ours) {
-  const auto* theirs = changes.inherited(name);
+  const auto* theirs = changes.inherited("DIST_TRAIN_STEP") ? nullptr : changes.inherited(name);
   if (theirs && rule == EnvRule::kKeep)
     return;
   if (theirs && *theirs != ours)

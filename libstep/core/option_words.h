@@ -37,6 +37,7 @@ struct KeyRow {
   const char* values;
   const char* help;
   bool plugstack_only = false;
+  const char* rule = ""; // what an error says beside the values
 };
 
 inline constexpr std::array kWords{
@@ -58,7 +59,9 @@ inline constexpr std::array kKeys{
     KeyRow{"mode", Key::kMode, "torch|on|off|help", "long form of the modes above"},
     KeyRow{"strategy", Key::kStrategy, "fsdp|ddp", "long form of the strategies above"},
     KeyRow{"env", Key::kEnv, "ours|keep", "whether your own MASTER_ADDR and MASTER_PORT stay"},
-    KeyRow{"port", Key::kPort, "LO-HI", "ports for the rendezvous (23000-27999)"},
+    KeyRow{"port", Key::kPort, "LO-HI",
+           "ports for the rendezvous where Slurm reserves none (23000-27999)", false,
+           " with LO from 1024 on and at least 30 ports"},
     KeyRow{"iface", Key::kIface, "auto|NAME[+NAME...]",
            "network interface: names, prefixes or subnets; ^ excludes"},
     KeyRow{"omp", Key::kOmp, "auto|keep|N",

@@ -114,7 +114,7 @@ private:
     if (!set_value(options_, row->key, value))
       return error_at(text_, value_span,
                       "bad value " + quoted(value) + " of " + std::string(row->name),
-                      "possible: " + std::string(row->values));
+                      "possible: " + std::string(row->values) + row->rule);
     return std::nullopt;
   }
 

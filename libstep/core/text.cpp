@@ -78,11 +78,15 @@ std::optional<std::string_view> nearest(std::string_view word,
   std::optional<std::string_view> best;
   if (word.size() > kLongestWord)
     return best;
-  std::size_t best_distance = std::min<std::size_t>(3, word.size());
+  std::string lower(word);
+  for (char& c : lower)
+    if (c >= 'A' && c <= 'Z')
+      c = static_cast<char>(c - 'A' + 'a');
+  std::size_t best_distance = std::min<std::size_t>(3, 1 + word.size() / 2);
   for (auto candidate : candidates) {
     if (candidate.size() > kLongestWord)
       continue;
-    auto d = distance(word, candidate);
+    auto d = distance(lower, candidate);
     if (d < best_distance) {
       best_distance = d;
       best = candidate;

@@ -20,8 +20,8 @@ std::vector<std::string_view> split(std::string_view text, char separator);
 // and more than `limit` bytes are cut with "...".
 std::string quoted(std::string_view text, std::size_t limit = 80);
 
-// The word nearest to `word` (Damerau-Levenshtein, at most 2 edits and less than its length), or
-// nothing. Ties go to the earlier candidate.
+// The word nearest to `word` (Damerau-Levenshtein without regard to case, at most 2 edits and half
+// of its letters), or nothing. Ties go to the earlier candidate.
 std::optional<std::string_view> nearest(std::string_view word,
                                         const std::vector<std::string_view>& candidates);
 

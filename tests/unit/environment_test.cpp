@@ -95,6 +95,11 @@ TEST(TaskEnvironment, MasterIsOursWithANoticeOrKept) {
   EXPECT_TRUE(task_environment(rank_five(), keep, before).notices.empty());
   EXPECT_EQ(changed(rank_five(), keep, before)["MASTER_ADDR"], "old");
   EXPECT_EQ(changed(rank_five(), keep, {})["MASTER_ADDR"], "10.0.0.1");
+
+  // What an outer step of ours left behind is nobody's wish.
+  before["DIST_TRAIN_STEP"] = "4711.0";
+  EXPECT_EQ(changed(rank_five(), keep, before)["MASTER_ADDR"], "10.0.0.1");
+  EXPECT_TRUE(task_environment(rank_five(), {}, before).notices.empty());
 }
 
 TEST(TaskEnvironment, ThreadsAndInterfacesOfTheUserStay) {
