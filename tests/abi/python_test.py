@@ -200,7 +200,7 @@ class WorldOfOne(Case):
 
     def test_bad_arguments(self):
         step = self.step
-        self.fails(Code.ARGUMENT, "has a NUL", step.get, "a\0b")
+        self.fails(Code.ARGUMENT, "has a NUL", step.get, "a\0b", 0)
         self.fails(Code.ARGUMENT, "the key is empty", step.set, "", b"")
         self.fails(Code.ARGUMENT, "longer than 1024 bytes", step.set, "k" * 1025, b"")
         self.fails(Code.ARGUMENT, "67108865 bytes", step.set, "k", bytes(libstep.VALUE_MAX + 1))
