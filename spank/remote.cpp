@@ -29,6 +29,11 @@ bool option_given = false;
   _exit(1);
 }
 
+// What is wrong for all tasks of a node is said by its first.
+[[noreturn]] void fail_node(spank_t spank, const Error& error) {
+  fail(step_variable(spank, "SLURM_LOCALID").value_or("0") == "0" ? error : Error{});
+}
+
 // srun's canonical text; else the option as Slurm handed it on.
 std::optional<std::string> options_text(spank_t spank) {
   if (auto text = step_variable(spank, kOptionsVariable))
@@ -84,8 +89,8 @@ Result<void> become_rank(spank_t spank, const Options& options) {
   auto token_text = step_variable(spank, kTokenVariable);
   auto token = parse_token(token_text.value_or(""));
   if (!token)
-    return Error{"srun gave this step no secret",
-                 "the plugin may be missing or of another version on the submitting host"};
+    fail_node(spank, {"srun gave this step no secret",
+                      "the plugin may be missing or of another version on the submitting host"});
   auto facts = read_facts(spank);
   if (!facts)
     return facts.error();
@@ -144,7 +149,7 @@ void task_init(spank_t spank) {
     return;
   auto options = parse_options(*text);
   if (!options)
-    fail(options.error());
+    fail_node(spank, options.error());
   if (options->mode == Mode::kOff || options->mode == Mode::kHelp)
     return;
   if (auto done = become_rank(spank, *options); !done)
