@@ -170,6 +170,10 @@ Result<std::vector<ConfigEntry>> read_config_entries(const std::string& file,
                                  kStrict, kIgnoreComments)) {
     return handler.error;
   }
+  if (const size_t nul = text.find('\0'); nul != text.npos) { // the parser takes it for the end
+    return Error{place_text(file, text, nul) + ": not JSON: a NUL byte", "delete what follows",
+                 excerpt(text, nul, 1)};
+  }
   return std::move(handler.entries);
 }
 

@@ -33,6 +33,10 @@ ConfigOption at_least(const char* name, double Config::*member, double least, co
 ConfigOption above_zero(const char* name, double Config::*member, const char* help) {
   return {.name = name, .member = member, .help = help, .least = 0, .least_excluded = true};
 }
+ConfigOption between(const char* name, double Config::*member, double least, double most,
+                     const char* help) {
+  return {.name = name, .member = member, .help = help, .least = least, .most = most};
+}
 ConfigOption below_one(const char* name, double Config::*member, const char* help) {
   return {
       .name = name, .member = member, .help = help, .least = 0, .most = 1, .most_excluded = true};
@@ -44,6 +48,7 @@ ConfigOption under(const char* heading, ConfigOption option) {
 
 constexpr double kLargestBlock = 1 << 24; // positions and offsets of a row fit 32 bits with room
 constexpr double kLargestBatch = 1 << 24;
+constexpr double kLongestWait = 1e7; // four months; every unit of time it is turned into has room
 
 // clang-format off
 const std::vector<ConfigOption>& table() {
@@ -79,7 +84,7 @@ const std::vector<ConfigOption>& table() {
     integer("eval_steps", &Config::eval_steps, 0, "optimizer steps between evaluations; 0: before the first step and after the last only"),
     integer("max_eval_samples", &Config::max_eval_samples, 0, "packed rows used in evaluation; 0: all"),
     flag("save_model", &Config::save_model, "export a Hugging Face directory (hf/) at the end"),
-    above_zero("step_timeout", &Config::step_timeout, "seconds a rank waits for the others before it gives up"),
+    between("step_timeout", &Config::step_timeout, 1, kLongestWait, "seconds a rank waits for the others before it gives up"),
   };
   return options;
 }

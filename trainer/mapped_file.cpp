@@ -11,7 +11,8 @@
 
 namespace dist_train {
 
-Result<MappedFile> MappedFile::open(const std::string& path, const std::string& hint) {
+Result<MappedFile> MappedFile::open(const std::string& path, const std::string& hint,
+                                    size_t largest) {
   // O_NONBLOCK: a FIFO without a writer must not hang us before it is refused below.
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
@@ -30,6 +31,12 @@ Result<MappedFile> MappedFile::open(const std::string& path, const std::string& 
                  hint};
   }
   const auto size = size_t(status.st_size);
+  if (size > largest) {
+    close(fd);
+    return Error{path + ": has " + std::to_string(size) + " bytes, more than the " +
+                     std::to_string(largest) + " that such a file may have",
+                 hint};
+  }
   if (size == 0) { // mmap refuses length 0
     close(fd);
     return MappedFile(nullptr, 0);

@@ -6,16 +6,22 @@
 #include "libstep/core/result.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
 
 namespace dist_train {
 
+// More bytes than any configuration has: a larger file was given by mistake.
+constexpr size_t kLargestConfigFile = size_t(16) << 20;
+
 class MappedFile {
 public:
-  // Error: absent, no permission, a directory or device; hint tells what the file is for.
-  static Result<MappedFile> open(const std::string& path, const std::string& hint);
+  // Error: absent, no permission, a directory, FIFO or device, more than `largest` bytes; hint tells
+  // what the file is for.
+  static Result<MappedFile> open(const std::string& path, const std::string& hint,
+                                 size_t largest = SIZE_MAX);
 
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&&) = delete;

@@ -85,7 +85,8 @@ std::string place_text(const std::string& file, std::string_view text, size_t of
 }
 
 std::string excerpt(std::string_view text, size_t offset, size_t width) {
-  constexpr size_t kBefore = 50, kAfter = 30;
+  constexpr size_t kBefore = 50, kAfter = 30, kWidest = 60;
+  width = std::min(width, kWidest);
   offset = std::min(offset, text.size());
   size_t begin = text.substr(0, offset).rfind('\n') + 1;
   size_t end = std::min(text.find('\n', offset), text.size());

@@ -22,8 +22,8 @@ TextPlace place_of(std::string_view text, size_t offset);
 // "FILE:LINE:COLUMN" of a byte of the text.
 std::string place_text(const std::string& file, std::string_view text, size_t offset);
 
-// The line of text around the byte, and below it a caret with width - 1 tildes. Long lines are cut,
-// bytes that a terminal cannot show become '?'.
+// The line of text around the byte, and below it a caret with width - 1 tildes, 59 at most. Long
+// lines are cut, bytes that a terminal cannot show become '?'.
 std::string excerpt(std::string_view text, size_t offset, size_t width);
 
 // A piece of untrusted input for a message: quoted, cut to 60 bytes, unprintable bytes as '?'.

@@ -83,7 +83,7 @@ Result<Vocabulary> read_vocabulary(const JsonPlace& model) {
   for (const auto& [token, value] : vocab->items()) {
     const auto id = token_id(value);
     if (!id) {
-      return model.error("has the token " + quote(token) + " with id " + quote(value.dump()) +
+      return model.error("has the token " + quote(token) + " with id " + json_seen(value) +
                          ", which is no integer from 0 to 2147483646");
     }
     result.emplace(token, *id);

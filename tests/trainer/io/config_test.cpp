@@ -117,6 +117,11 @@ TEST(Config, RangesAndChoices) {
   EXPECT_ERROR(config_of("\"adam_epsilon\": 0"), "a number above 0");
   EXPECT_ERROR(config_of("\"learning_rate\": -1e-9"), "a number of at least 0");
   EXPECT_ERROR(config_of("\"block_size\": 1"), "an integer of at least 2 and at most 16777216");
+  for (const char* seconds : {"0.5", "1e300", "10000001"}) {
+    EXPECT_ERROR(config_of("", {{"step_timeout", seconds}}),
+                 "a number of at least 1 and at most 10000000");
+  }
+  EXPECT_TRUE(config_of("\"step_timeout\": 1e7"));
   EXPECT_ERROR(config_of("\"strategy\": \"fspd\""), "did you mean 'fsdp'?");
   EXPECT_ERROR(config_of("\"output_file\": 1"), "unknown option 'output_file'");
   EXPECT_ERROR(config_of("\"validation_file\": \"a\\u0000b\""), "validation_file is");
@@ -131,6 +136,10 @@ TEST(Config, FilesThatAreNoConfiguration) {
   EXPECT_EQ(error_of("{\"seed\": 1").substr(0, 23), "c.json:1:11: not JSON: ");
   EXPECT_EQ(error_of("{\"seed\": 1,}").substr(0, 23), "c.json:1:12: not JSON: ");
   EXPECT_EQ(error_of("{\"seed\": 1} x").substr(0, 23), "c.json:1:13: not JSON: ");
+  const std::string nul(1, '\0');
+  EXPECT_EQ(error_of("{" + kPaths + "}" + nul + "x")
+                .find("c.json:1:" + std::to_string(kPaths.size() + 3) + ": not JSON: a NUL byte"),
+            0u);
   EXPECT_EQ(error_of("{\"seed\": \"\xFF\"}").substr(0, 23), "c.json:1:11: not JSON: ");
   EXPECT_NE(error_of("{\"seed\": 1e999}").find("number overflow parsing"), std::string::npos);
   EXPECT_NE(error_of("[]").find("the whole file is a list"), std::string::npos);

@@ -23,6 +23,7 @@ TEST(TextPlace, ExcerptPointsAtTheByte) {
                                         "?!\n  ^");
   const std::string line(10'000, 'x');
   EXPECT_LT(excerpt(line, 5'000, 1).size(), 200u);
+  EXPECT_LT(excerpt(line, 0, line.size()).size(), 200u); // nor does a wide mark make it long
 }
 
 TEST(TextPlace, QuoteIsShortAndPrintable) {

@@ -108,9 +108,17 @@ TEST(Tokenizer, FilesThatAreNone) {
   }
   expect_part(error_of(open_text("{\"model\": \"\xFF\"}")), "not JSON");
   expect_part(error_of(open_text("{\"model\": 1e999}")), "number overflow parsing '1e999'");
-  expect_part(error_of(open_text(std::string(300'000, '['))), "not JSON");
-  expect_part(error_of(open_text(std::string(300'000, '[') + std::string(300'000, ']'))),
-              "has no model");
+  expect_part(error_of(open_text("{\n \"model\": 1e999}")), "tokenizer.json:2:11: ");
+  expect_part(error_of(open_text("{}" + std::string(1, '\0'))), "tokenizer.json:1:3: not JSON");
+  const auto nested = [](size_t depth) {
+    return std::string(depth, '[') + std::string(depth, ']');
+  };
+  expect_part(error_of(open_text(nested(100))), "has no model");
+  expect_part(error_of(open_text(nested(101))), ":1:101: nested deeper than 100 levels");
+  expect_part(error_of(open_text("{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": " +
+                                 nested(300'000) + "}}}")),
+              "nested deeper than 100 levels");
+  expect_part(error_of(open_text("[\"\\\"" + std::string(300, '[') + "\"]")), "has no model");
   expect_part(error_of(open_text("[]")), "has no model");
   expect_part(error_of(open_text("{}")), "has no model");
 }
@@ -130,6 +138,7 @@ TEST(Tokenizer, ModelsThatAreRefused) {
   for (const json& id : {json(-1), json(1.5), json("7"), json(2147483647u), json(1e300)}) {
     expect_part(changed("/model/vocab/a", id), "has the token 'a' with id");
   }
+  expect_part(changed("/model/vocab/a", json::array({1})), "has the token 'a' with id a list,");
   expect_part(changed("/model/merges", nullptr), "has no list of merges");
   expect_part(changed("/model/merges/1", "a"), "model.merges[1] is no pair of tokens");
   expect_part(changed("/model/merges/1", "a b c"), "model.merges[1] is no pair of tokens");
@@ -166,7 +175,7 @@ TEST(Tokenizer, PretokenizersThatAreRefused) {
   expect_part(split("a", "Isolated"), "without Regex or String");
   expect_part(split(nullptr, "Isolated"), "has no pattern");
   json nested = level;
-  for (int i = 0; i < 1000; ++i) {
+  for (int i = 0; i < 20; ++i) {
     nested = {{"type", "Sequence"}, {"pretokenizers", {nested}}};
   }
   expect_part(changed("/pre_tokenizer", nested), "has too many steps");
