@@ -14,8 +14,8 @@ struct Flaw {
   std::string what;
 };
 
-// What nlohmann's parser lets pass: a NUL byte, which it takes for the end, and nesting so deep that
-// whatever walks over the value later would overflow the stack.
+// What nlohmann's parser lets pass: a NUL byte, which it takes for the end, and nesting so deep
+// that whatever walks over the value later would overflow the stack.
 std::optional<Flaw> find_flaw(std::string_view text) {
   constexpr size_t kDeepest = 100;
   size_t depth = 0;

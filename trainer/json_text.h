@@ -12,8 +12,8 @@
 namespace dist_train {
 
 // Parses one whole text, as json or, where the order of members matters, ordered_json. Error:
-// "FILE:LINE:COLUMN: not JSON: ..." with an excerpt and the hint; also for values nested deeper than
-// 100 levels, so that code that walks over the result may recurse.
+// "FILE:LINE:COLUMN: not JSON: ..." with an excerpt and the hint; also for values nested deeper
+// than 100 levels, so that code that walks over the result may recurse.
 template <typename Json = nlohmann::json>
 Result<Json> parse_json(const std::string& file, std::string_view text, const std::string& hint);
 

@@ -18,8 +18,8 @@ constexpr size_t kLargestConfigFile = size_t(16) << 20;
 
 class MappedFile {
 public:
-  // Error: absent, no permission, a directory, FIFO or device, more than `largest` bytes; hint tells
-  // what the file is for.
+  // Error: absent, no permission, a directory, FIFO or device, more than `largest` bytes; hint
+  // tells what the file is for.
   static Result<MappedFile> open(const std::string& path, const std::string& hint,
                                  size_t largest = SIZE_MAX);
 
