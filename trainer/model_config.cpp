@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "trainer/model_config.h"
 
-#include <nlohmann/json.hpp>
+#include "trainer/json_text.h"
+#include "trainer/mapped_file.h"
+#include "trainer/text_place.h"
 
-#include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <fstream>
-#include <sstream>
 
 namespace dist_train {
 namespace {
@@ -83,8 +81,7 @@ public:
   }
 
   void fail(const char* name, const Json& value, const std::string& expected) {
-    const std::string seen = value.dump(-1, ' ', false, Json::error_handler_t::replace);
-    refuse(std::string(name) + " is " + seen.substr(0, 80), "it must be " + expected);
+    refuse(std::string(name) + " is " + json_seen(value), "it must be " + expected);
   }
 
   void refuse(const std::string& what, const std::string& hint) {
@@ -119,7 +116,7 @@ void read_rope(Reader& reader, const std::string& file, ModelConfig& config) {
                                     rope.positive("high_freq_factor"),
                                     rope.positive("original_max_position_embeddings")};
   else if (!type.empty() && type != "default")
-    rope.refuse("rope_type '" + type.substr(0, 80) + "' is not supported",
+    rope.refuse("rope_type " + quote(type) + " is not supported",
                 "supported are default and llama3");
   if (config.llama3_rope &&
       config.llama3_rope->high_freq_factor <= config.llama3_rope->low_freq_factor)
@@ -134,21 +131,23 @@ void read_end_of_text(Reader& reader, ModelConfig& config) {
     return;
   const Json& first = value->is_array() && !value->empty() ? value->front() : *value;
   if (!first.is_number_integer() || first < 0 || first >= config.vocab_size)
-    return reader.fail("eos_token_id", *value, "a token id below vocab_size");
+    return reader.fail("eos_token_id", first, "a token id below vocab_size");
   config.end_of_text = first.get<int32_t>();
 }
 
 } // namespace
 
-Result<ModelConfig> parse_model_config(const std::string& file, const std::string& text) {
-  const Json json = Json::parse(text, nullptr, false);
-  if (!json.is_object())
-    return Error{file + " is not a JSON object",
-                 "take the config.json that belongs to the weights"};
-  Reader reader(file, json);
+Result<ModelConfig> parse_model_config(const std::string& file, std::string_view text) {
+  constexpr const char* kHint = "take the config.json that belongs to the weights";
+  const auto json = parse_json(file, text, kHint);
+  if (!json)
+    return json.error();
+  if (!json->is_object())
+    return Error{file + " is " + json_kind(*json) + ", not a JSON object", kHint};
+  Reader reader(file, *json);
   const std::string type = reader.text("model_type");
   if (type != "llama")
-    reader.refuse("model_type '" + type.substr(0, 80) + "' is not supported",
+    reader.refuse("model_type " + quote(type) + " is not supported",
                   "supported is llama (LlamaForCausalLM)");
   ModelConfig config;
   config.vocab_size = reader.count("vocab_size", kLargestCount);
@@ -167,7 +166,7 @@ Result<ModelConfig> parse_model_config(const std::string& file, const std::strin
   if (config.heads % config.kv_heads != 0)
     reader.refuse("num_attention_heads " + std::to_string(config.heads) +
                       " is no multiple of num_key_value_heads " + std::to_string(config.kv_heads),
-                  "take the config.json that belongs to the weights");
+                  kHint);
   if (config.head_dim % 2 != 0)
     reader.refuse("head_dim " + std::to_string(config.head_dim) + " is odd",
                   "rotary embeddings need an even one");
@@ -176,7 +175,7 @@ Result<ModelConfig> parse_model_config(const std::string& file, const std::strin
       reader.refuse(std::string(bias) + " is true, which is not supported",
                     "models without biases can be trained");
   if (const std::string act = reader.text("hidden_act"); !act.empty() && act != "silu")
-    reader.refuse("hidden_act '" + act.substr(0, 80) + "' is not supported", "supported is silu");
+    reader.refuse("hidden_act " + quote(act) + " is not supported", "supported is silu");
   if (reader.error)
     return *reader.error;
   return config;
@@ -184,14 +183,13 @@ Result<ModelConfig> parse_model_config(const std::string& file, const std::strin
 
 Result<ModelConfig> read_model_config(const std::string& directory) {
   const std::string file = directory + "/config.json";
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream)
-    return Error{"cannot open " + file + ": " + std::strerror(errno),
-                 "model_name_or_path must be a folder with config.json, *.safetensors and "
-                 "tokenizer.json"};
-  std::ostringstream text;
-  text << stream.rdbuf();
-  return parse_model_config(file, text.str());
+  const auto content = MappedFile::open(
+      file,
+      "model_name_or_path must be a folder with config.json, *.safetensors and tokenizer.json",
+      kLargestConfigFile);
+  if (!content)
+    return content.error();
+  return parse_model_config(file, content->text());
 }
 
 } // namespace dist_train

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace dist_train {
 
@@ -39,6 +40,6 @@ struct ModelConfig {
 Result<ModelConfig> read_model_config(const std::string& directory);
 
 // The same from the text of a config.json; `file` names it in errors.
-Result<ModelConfig> parse_model_config(const std::string& file, const std::string& text);
+Result<ModelConfig> parse_model_config(const std::string& file, std::string_view text);
 
 } // namespace dist_train

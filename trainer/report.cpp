@@ -8,9 +8,12 @@
 #include <cstring>
 #include <ctime>
 #include <filesystem>
+#include <fstream>
 #include <sstream>
 
+#include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace dist_train {
@@ -20,6 +23,26 @@ std::string format(const char* pattern, double value) {
   char text[64];
   std::snprintf(text, sizeof text, pattern, value);
   return text;
+}
+
+// An empty regular file to write to.
+Result<Reporter::File> create_file(const std::string& path) {
+  // O_NONBLOCK: a FIFO without a reader must not hang us before it is refused below.
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
+  struct stat status {};
+  const bool opened = fd >= 0 && fstat(fd, &status) == 0;
+  const bool regular = opened ? S_ISREG(status.st_mode) : errno != ENXIO; // ENXIO: such a FIFO
+  Reporter::File file;
+  if (opened && regular && ftruncate(fd, 0) == 0)
+    file.reset(fdopen(fd, "w"));
+  if (file)
+    return file;
+  const std::string reason = regular ? std::strerror(errno) : "it is not a regular file";
+  if (fd >= 0)
+    close(fd);
+  return Error{"cannot write " + path + ": " + reason,
+               regular ? "output_dir must be a folder that rank 0 can write to"
+                       : "remove it, or choose another output_dir"};
 }
 
 } // namespace
@@ -76,10 +99,10 @@ Result<Reporter> Reporter::open(const std::string& output_dir, int64_t steps, bo
     return Error{"cannot make " + output_dir + ": " + error.message(),
                  "output_dir must be a folder that rank 0 can write to"};
   reporter.path_ = output_dir + "/metrics.jsonl";
-  reporter.metrics_.open(reporter.path_);
-  if (!reporter.metrics_)
-    return Error{"cannot write " + reporter.path_ + ": " + std::strerror(errno),
-                 "output_dir must be a folder that rank 0 can write to"};
+  auto metrics = create_file(reporter.path_);
+  if (!metrics)
+    return metrics.error();
+  reporter.metrics_ = *std::move(metrics);
   return reporter;
 }
 
@@ -146,11 +169,11 @@ void Reporter::result(const std::string& name, double value) {
 }
 
 void Reporter::record(const std::string& json) {
-  if (!speaks_ || !metrics_.is_open())
+  if (!metrics_)
     return;
-  metrics_ << json << '\n' << std::flush;
-  if (!metrics_) { // training is worth more than its log: say so once and go on
-    metrics_.close();
+  // Training is worth more than its log: say so once and go on.
+  if (std::fprintf(metrics_.get(), "%s\n", json.c_str()) < 0 || std::fflush(metrics_.get()) != 0) {
+    metrics_.reset();
     std::fprintf(stderr, "dist-trainer: cannot write %s any more (disk full?); training goes on\n",
                  path_.c_str());
   }

@@ -7,7 +7,8 @@
 
 #include <chrono>
 #include <cstdint>
-#include <fstream>
+#include <cstdio>
+#include <memory>
 #include <string>
 
 namespace dist_train {
@@ -24,8 +25,13 @@ struct StepReport {
 class Reporter {
 public:
   using Clock = std::chrono::steady_clock;
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  using File = std::unique_ptr<std::FILE, Close>;
 
-  // Speaks on rank 0 only. Creates output_dir and an empty metrics.jsonl there.
+  // Speaks on rank 0 only. Creates output_dir and an empty metrics.jsonl there. Error: cannot be
+  // written, or something else than a file has that name.
   static Result<Reporter> open(const std::string& output_dir, int64_t steps, bool speaks);
 
   void line(const std::string& text); // on stdout
@@ -48,7 +54,7 @@ private:
   bool line_open_ = false; // a rewritten line without its end
   int64_t steps_ = 0;
   std::string path_;
-  std::ofstream metrics_;
+  File metrics_; // nullptr: none on this rank, or it could not be written any more
   Clock::time_point begin_ = Clock::now();
   Clock::time_point paused_at_ = begin_;
   double paused_ = 0;

@@ -134,11 +134,16 @@ TEST(ModelConfig, OldAndNewNamesOfTheRotaryEmbedding) {
 
 TEST(ModelConfig, RefusedByName) {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"", "is not a JSON object"},
-      {"[1]", "is not a JSON object"},
-      {"{\"vocab_size\": ", "is not a JSON object"},
+      {"", "config.json:1:1: not JSON: "},
+      {"[1]", "is a list, not a JSON object"},
+      {"{\n\"vocab_size\": ", "config.json:2:15: not JSON: "},
+      {"{\"vocab_size\": 1e999}", "config.json:1:16: not usable JSON: number overflow"},
+      {"{" + kLlama + "}" + std::string(1, '\0'), "not JSON: a NUL byte"},
+      {R"({"hidden_size": )" + std::string(300'000, '[') + std::string(300'000, ']') + "}",
+       "nested deeper than 100 levels"},
+      {"{" + kLlama + R"(, "hidden_size": [[1]]})", "hidden_size is a list"},
       {R"({"model_type": "gpt2"})", "model_type 'gpt2' is not supported"},
-      {"{" + kLlama + R"(, "vocab_size": "x"})", "vocab_size is \"x\""},
+      {"{" + kLlama + R"(, "vocab_size": "x"})", "vocab_size is 'x'"},
       {"{" + kLlama + R"(, "hidden_size": -1})", "hidden_size is -1"},
       {"{" + kLlama + R"(, "hidden_size": 1e30})", "hidden_size is 1e+30"},
       {"{" + kLlama + R"(, "num_hidden_layers": 99999999999999999999})", "num_hidden_layers is"},
