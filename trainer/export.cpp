@@ -2,11 +2,18 @@
 #include "trainer/model.h"
 #include "trainer/weights.h"
 
-#include <nlohmann/json.hpp>
+#include "trainer/json_text.h"
+#include "trainer/mapped_file.h"
 
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <sys/statvfs.h>
+#include <unistd.h>
 
 namespace dist_train {
 namespace {
@@ -30,48 +37,76 @@ Error cannot_write(const std::string& path, const std::string& reason) {
 
 // The source's config.json with the type of the weights beside it.
 Result<void> write_config(const std::string& source, const fs::path& directory, const char* type) {
-  std::ifstream in(source + "/config.json");
-  auto config = nlohmann::ordered_json::parse(in, nullptr, false);
-  if (!config.is_object())
-    return Error{source + "/config.json is not a JSON object any more",
-                 "was it changed during the run? copy it into the exported folder by hand"};
-  config[config.contains("torch_dtype") ? "torch_dtype" : "dtype"] = type;
+  constexpr const char* kHint =
+      "was it changed during the run? the weights are written; copy it beside them by hand";
+  const std::string from = source + "/config.json";
+  const auto text = MappedFile::open(from, kHint, kLargestConfigFile);
+  if (!text)
+    return text.error();
+  auto config = parse_json<nlohmann::ordered_json>(from, text->text(), kHint);
+  if (!config)
+    return config.error();
+  if (!config->is_object())
+    return Error{from + " is not a JSON object any more", kHint};
+  (*config)[config->contains("torch_dtype") ? "torch_dtype" : "dtype"] = type;
   const std::string path = directory / "config.json";
   std::ofstream out(path);
-  out << config.dump(2) << '\n';
+  out << config->dump(2) << '\n';
   out.close();
   if (!out)
     return cannot_write(path, "the disk is full or the folder is not writable");
   return {};
 }
 
-Result<void> copy_companions(const std::string& source, const fs::path& directory) {
+// Why the file could not be copied; empty when it was, or is not there to be copied.
+std::string copy_companion(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  const auto kind = fs::status(from, error).type();
+  if (kind == fs::file_type::not_found)
+    return "";
+  if (!error && kind != fs::file_type::regular)
+    return "it is not a regular file"; // reading a FIFO would hang
+  if (!error)
+    fs::copy_file(from, to, fs::copy_options::overwrite_existing, error);
+  return error ? error.message() : "";
+}
+
+// The weights are worth more than what lies beside them: a file that cannot be copied is only told.
+void copy_companions(const std::string& source, const fs::path& directory) {
   for (const char* name : kCompanions) {
-    std::error_code error;
     const fs::path from = fs::path(source) / name;
-    if (!fs::exists(from, error))
-      continue;
-    fs::copy_file(from, directory / name, fs::copy_options::overwrite_existing, error);
-    if (error)
-      return cannot_write(directory / name, error.message());
+    const std::string fault = copy_companion(from, directory / name);
+    if (!fault.empty())
+      std::fprintf(stderr,
+                   "dist-trainer: warning: cannot copy %s to %s: %s; the weights are there\n",
+                   from.c_str(), directory.c_str(), fault.c_str());
   }
+}
+
+// Makes and removes a file: the only test that permissions, quotas and read-only mounts all pass.
+Result<void> try_to_write(const fs::path& directory) {
+  std::string path = directory / ".dist-trainer-XXXXXX";
+  const int fd = mkstemp(path.data());
+  if (fd < 0)
+    return cannot_write(directory, std::strerror(errno));
+  close(fd);
+  unlink(path.c_str());
   return {};
 }
 
-Result<TensorWriter> start(const Sharding& sharding, const std::string& source,
-                           const fs::path& directory) {
-  std::error_code error;
-  fs::create_directories(directory, error);
-  if (error)
-    return cannot_write(directory, error.message());
-  if (fs::equivalent(source, directory, error))
-    return Error{"the export would overwrite the model it came from: " + directory.string(),
-                 "choose another output_dir"};
+Result<void> check_space(const fs::path& directory, uint64_t bytes) {
+  struct statvfs status {};
+  if (statvfs(directory.c_str(), &status) != 0 || status.f_blocks == 0)
+    return {}; // a file system that does not count: writing will tell
+  const uint64_t free = uint64_t(status.f_bavail) * status.f_frsize;
+  if (free >= bytes)
+    return {};
+  return cannot_write(directory, "the model needs " + std::to_string(bytes >> 20) +
+                                     " MiB, free are " + std::to_string(free >> 20) + " MiB");
+}
+
+Result<TensorWriter> start(const Sharding& sharding, const fs::path& directory) {
   const bool bf16 = sharding.type() == at::kBFloat16;
-  if (auto written = write_config(source, directory, bf16 ? "bfloat16" : "float32"); !written)
-    return written.error();
-  if (auto copied = copy_companions(source, directory); !copied)
-    return copied.error();
   std::vector<TensorSpec> specs;
   for (const Unit& unit : sharding.units())
     for (const Slot& slot : unit.slots)
@@ -81,12 +116,32 @@ Result<TensorWriter> start(const Sharding& sharding, const std::string& source,
 
 } // namespace
 
+Result<void> prepare_export(const std::string& source, const std::string& directory,
+                            uint64_t bytes) {
+  std::error_code error;
+  fs::create_directories(directory, error);
+  if (error)
+    return cannot_write(directory, error.message());
+  if (fs::equivalent(source, directory, error))
+    return Error{"the export would overwrite the model it came from: " + directory,
+                 "choose another output_dir"};
+  for (const char* name : {"model.safetensors", "config.json"}) {
+    const fs::path path = fs::path(directory) / name;
+    const auto kind = fs::status(path, error).type();
+    if (kind != fs::file_type::not_found && kind != fs::file_type::regular)
+      return cannot_write(path, "something that is not a regular file has this name");
+  }
+  if (auto written = try_to_write(directory); !written)
+    return written;
+  return check_space(directory, bytes);
+}
+
 Result<void> export_model(Sharding& sharding, const std::string& source,
                           const std::string& directory) {
   const bool writes = sharding.comm().rank() == 0;
   std::optional<Result<TensorWriter>> writer;
   if (writes)
-    writer.emplace(start(sharding, source, directory));
+    writer.emplace(start(sharding, directory));
   Result<void> result;
   if (writes && !*writer)
     result = writer->error();
@@ -101,8 +156,13 @@ Result<void> export_model(Sharding& sharding, const std::string& source,
           {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()});
     }
   }
-  if (writes && result)
-    result = (*writer)->finish();
+  if (!writes || !result)
+    return result;
+  if (result = (*writer)->finish(); !result)
+    return result;
+  const bool bf16 = sharding.type() == at::kBFloat16;
+  if (result = write_config(source, directory, bf16 ? "bfloat16" : "float32"); result)
+    copy_companions(source, directory);
   return result;
 }
 

@@ -2,6 +2,7 @@
 // dist-trainer: trains a Hugging Face model with all ranks of a job step.
 #include "trainer/config.h"
 #include "trainer/failure.h"
+#include "trainer/mapped_file.h"
 #include "trainer/torch.h"
 #include "trainer/train.h"
 
@@ -11,9 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <optional>
-#include <sstream>
 
 #include <malloc.h>
 #include <sched.h>
@@ -24,18 +23,13 @@ namespace {
 constexpr double kAgreeSeconds = 300; // for the configuration, which alone knows step_timeout
 
 Result<Config> read_config(const ConfigArguments& arguments) {
-  std::string text;
-  if (!arguments.file.empty()) {
-    std::ifstream stream(arguments.file, std::ios::binary);
-    std::ostringstream all;
-    if (stream)
-      all << stream.rdbuf();
-    if (!stream)
-      return Error{"cannot read " + arguments.file + ": " + std::strerror(errno),
-                   "give a JSON file, or --name=value options alone"};
-    text = all.str();
-  }
-  return make_config(arguments.file, text, arguments.overrides);
+  if (arguments.file.empty())
+    return make_config("", "", arguments.overrides);
+  const auto file = MappedFile::open(
+      arguments.file, "give a JSON file, or --name=value options alone", kLargestConfigFile);
+  if (!file)
+    return file.error();
+  return make_config(arguments.file, std::string(file->text()), arguments.overrides);
 }
 
 // Ranks of one node share its cores when nothing else says how many threads each may have.

@@ -31,6 +31,12 @@ Result<Strategy> choose_strategy(const Config& config, const std::string& of_ste
   return Error{"strategy " + name + " is not one that this trainer has", "use fsdp or ddp"};
 }
 
+std::string export_directory(const Config& config) { return config.output_dir + "/hf"; }
+
+uint64_t exported_bytes(const Config& config, const ModelConfig& model) {
+  return uint64_t(parameter_count(model_units(model, 1))) * (config.bf16 ? 2 : 4);
+}
+
 // What training works on; made once all ranks have read their inputs.
 struct State {
   Comm comm;
@@ -228,7 +234,10 @@ bool run(step_t* step, const Config& config, Watcher& watcher) {
   };
   if (also(strategy) && also(inputs.emplace(read_inputs(config, at::get_num_threads()))) &&
       also(plan.emplace(make_plan(config, (*inputs)->train.rows(), world))))
-    also(reporter.emplace(Reporter::open(config.output_dir, (*plan)->steps, speaks)));
+    if (also(reporter.emplace(Reporter::open(config.output_dir, (*plan)->steps, speaks))) && speaks &&
+        config.save_model)
+      also(prepare_export(config.model_name_or_path, export_directory(config),
+                          exported_bytes(config, (*inputs)->model)));
   if (!agree(step, ready, patience))
     return false;
 
@@ -260,7 +269,7 @@ bool run(step_t* step, const Config& config, Watcher& watcher) {
   }
   report_memory(report, step, patience);
   if (config.save_model) {
-    const std::string directory = config.output_dir + "/hf";
+    const std::string directory = export_directory(config);
     const auto saved = export_model(state.sharding, config.model_name_or_path, directory);
     if (!agree(step, saved, patience))
       return false;

@@ -14,9 +14,16 @@ namespace dist_train {
 // name the tensor. Further tensors of the files are ignored.
 Result<void> load_weights(const TensorFiles& files, Sharding& sharding);
 
-// Writes directory/ (made if missing) with model.safetensors in the parameters' type, config.json
-// with that type, and what the source directory has of tokenizer and generation files. Collective:
-// all ranks gather, rank 0 writes; the result of the others is always good.
+// What can be known of an export before the training it comes after: makes directory/, tries to
+// write there, refuses the source itself and a disk with less room than `bytes`, the size of the
+// weights. On rank 0 only.
+Result<void> prepare_export(const std::string& source, const std::string& directory,
+                            uint64_t bytes);
+
+// Writes into directory/, which prepare_export() has made: model.safetensors in the parameters'
+// type, then config.json with that type and what the source directory has of tokenizer and
+// generation files; one of these that cannot be copied is a warning on stderr. Collective: all
+// ranks gather, rank 0 writes; the result of the others is always good.
 Result<void> export_model(Sharding& sharding, const std::string& source,
                           const std::string& directory);
 
