@@ -70,7 +70,8 @@ Result<Comm> connect(step_t* step, double timeout_seconds) {
 #endif
     return Comm(make_gloo(store, rank, world, timeout, gloo_endpoint(step)), rank, world, device);
   } catch (const std::exception& failure) {
-    return Error{std::string("cannot connect the ranks: ") + failure.what(),
+    const std::string what = failure.what(); // below the first line is a stack trace
+    return Error{"cannot connect to the other ranks: " + what.substr(0, what.find('\n')),
                  "do all nodes reach each other's addresses? GLOO_SOCKET_IFNAME or "
                  "NCCL_SOCKET_IFNAME choose the network"};
   }

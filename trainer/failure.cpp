@@ -18,6 +18,8 @@ using namespace std::chrono_literals;
 constexpr auto kGrace = 500ms;         // between SIGTERM and the end, for the news of a lost rank
 constexpr auto kFailureGrace = 2000ms; // the same after a failed collective
 
+constexpr char kSpoken[] = "dist-trainer/failed"; // key of the store: a failing rank has spoken
+
 std::atomic<bool> terminated = false; // SIGTERM came first: losses are its result, not the cause
 
 sigset_t terminating_signals() {
@@ -34,7 +36,8 @@ void write_error(const std::string& text) {
 
 // One rank's report to the others.
 struct Report {
-  int32_t failed = 0;
+  int64_t failed = 0;
+  uint64_t hash = 0;
 };
 
 // "ranks 0-2,5"
@@ -73,9 +76,16 @@ std::string describe_rank(const step_t* step, int rank) {
   return "rank " + std::to_string(rank) + " (" + node + ", local " + std::to_string(local) + ")";
 }
 
-bool agree(step_t* step, const Result<void>& mine, double seconds) {
+uint64_t hash_of(std::string_view bytes) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const char byte : bytes)
+    hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
+  return hash;
+}
+
+bool agree(step_t* step, const Result<void>& mine, double seconds, const Shared& shared) {
   const int world = step_world_size(step);
-  const Report report{!mine};
+  const Report report{!mine, shared.hash};
   std::vector<Report> reports(static_cast<size_t>(world));
   if (step_all_gather(step, &report, sizeof report, reports.data(), seconds) != STEP_OK) {
     // Everyone who waits fails alike; who failed by itself has more to say.
@@ -89,8 +99,15 @@ bool agree(step_t* step, const Result<void>& mine, double seconds) {
   for (int rank = 0; rank < world; ++rank)
     if (reports[size_t(rank)].failed)
       failing.push_back(rank);
-  if (failing.empty())
-    return true;
+  if (failing.empty()) {
+    const auto other = std::find_if(reports.begin(), reports.end(),
+                                    [&](const Report& r) { return r.hash != reports[0].hash; });
+    if (other != reports.end() && step_rank(step) == 0)
+      print_error({describe_rank(step, int(other - reports.begin())) + " has " + shared.what +
+                       " other than rank 0's",
+                   "give all ranks the same options, and let them see the same files"});
+    return other == reports.end();
+  }
   if (step_rank(step) == failing.front()) {
     Error error = mine.error();
     if (int(failing.size()) < world)
@@ -131,19 +148,32 @@ void Watcher::watch() {
   if (step_wait_lost(step_, &lost, -1) != STEP_OK || terminated)
     return; // closed
   const int speaker = lost == 0 ? 1 : 0;
-  if (step_rank(step_) == speaker)
+  char byte = 0;
+  size_t length = sizeof byte;
+  const bool has_spoken = lost != 0 && step_get(step_, kSpoken, &byte, &length, 0) == STEP_OK;
+  if (step_rank(step_) == speaker && !has_spoken)
     write_error(describe_rank(step_, lost) + " left at step " +
                 std::to_string(training_step_.load()) + "; the others stop\n");
+  _exit(1);
+}
+
+bool Watcher::speak_first() {
+  int first = 1;
+  if (step_world_size(step_) > 1)
+    step_compare_and_set(step_, kSpoken, nullptr, 0, "1", 1, &first);
+  return first != 0;
+}
+
+void Watcher::leave(const Error& error) {
+  if (speak_first())
+    print_error({describe_rank(step_, step_rank(step_)) + ": " + error.message, error.hint});
   _exit(1);
 }
 
 void Watcher::fail(const std::string& what) {
   if (thread_.joinable())
     std::this_thread::sleep_for(kFailureGrace); // the watching thread ends the process meanwhile
-  int first = 1;
-  if (step_world_size(step_) > 1)
-    step_compare_and_set(step_, "dist-trainer/failed", nullptr, 0, "1", 1, &first);
-  if (first)
+  if (speak_first())
     write_error(describe_rank(step_, step_rank(step_)) + " failed at step " +
                 std::to_string(training_step_.load()) + ": " + what + "\n");
   _exit(1);

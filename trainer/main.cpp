@@ -9,6 +9,7 @@
 #include <libstep/step.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -64,7 +65,13 @@ int run_step(step_t* step, const std::vector<std::string>& words) {
   try {
     set_threads(step);
     const auto config = arguments ? read_config(*arguments) : Result<Config>(arguments.error());
-    if (!agree(step, config ? Result<void>() : Result<void>(config.error()), kAgreeSeconds))
+    Shared options{"a configuration"};
+    if (config) {
+      Config without_place = *config; // a folder may have another name on each node
+      without_place.output_dir.clear();
+      options.hash = hash_of(config_json(without_place));
+    }
+    if (!agree(step, config ? Result<void>() : Result<void>(config.error()), kAgreeSeconds, options))
       return 1;
     return run(step, *config, watcher) ? 0 : 1;
   } catch (const std::exception& failure) {
@@ -77,6 +84,7 @@ int run_step(step_t* step, const std::vector<std::string>& words) {
 
 int main(int argc, char** argv) {
   using namespace dist_train;
+  std::signal(SIGPIPE, SIG_IGN); // a peer that is gone is an error of the call, not our end
   keep_freed_memory();
   Watcher::hold_signals();
   step_t* step = nullptr;

@@ -238,12 +238,17 @@ bool run(step_t* step, const Config& config, Watcher& watcher) {
         config.save_model)
       also(prepare_export(config.model_name_or_path, export_directory(config),
                           exported_bytes(config, (*inputs)->model)));
-  if (!agree(step, ready, patience))
+  Shared rows{"training rows"};
+  if (ready) {
+    const auto& tokens = (*inputs)->train.tokens;
+    rows.hash = hash_of({reinterpret_cast<const char*>(tokens.data()), tokens.size() * sizeof tokens[0]});
+  }
+  if (!agree(step, ready, patience, rows))
     return false;
 
   auto comm = connect(step, patience);
-  if (!agree(step, comm ? Result<void>() : Result<void>(comm.error()), patience))
-    return false;
+  if (!comm) // the others wait in connect()
+    watcher.leave(comm.error());
   State state(*std::move(comm), **inputs, config, *strategy);
   if (!agree(step, load_weights((*inputs)->files, state.sharding), patience))
     return false;

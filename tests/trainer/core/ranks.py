@@ -12,14 +12,19 @@ def free_port() -> int:
         return listener.getsockname()[1]
 
 
-def start_ranks(trainer: str, world: int, options: dict, **popen) -> list[subprocess.Popen]:
-    """One process per rank; options become --name=value."""
-    arguments = [f"--{name}={value}" for name, value in options.items()]
+def start_ranks(trainer: str, world: int, options: dict, odd_rank: dict = {}, environment: dict = {},
+                folder: str | None = None, **popen) -> list[subprocess.Popen]:
+    """One process per rank; options become --name=value. Only the last is given odd_rank, environment, folder."""
+    def arguments(rank: int) -> list[str]:
+        own = {**options, **odd_rank} if rank == world - 1 else options
+        return [f"--{name}={value}" for name, value in own.items()]
+
     shared = dict(os.environ, WORLD_SIZE=str(world), LOCAL_WORLD_SIZE=str(world), OMP_NUM_THREADS="1",
                   MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
     shared.pop("GLOO_SOCKET_IFNAME", None)
-    return [subprocess.Popen([trainer, *arguments], text=True,
-                             env=dict(shared, RANK=str(rank), LOCAL_RANK=str(rank)), **popen)
+    return [subprocess.Popen([trainer, *arguments(rank)], text=True, cwd=folder if rank == world - 1 else None,
+                             env=dict(shared, RANK=str(rank), LOCAL_RANK=str(rank),
+                                      **(environment if rank == world - 1 else {})), **popen)
             for rank in range(world)]
 
 

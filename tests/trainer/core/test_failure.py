@@ -26,8 +26,9 @@ def finish(ranks, seconds: float = 10) -> str:
     return output
 
 
-def check_refused(trainer, options, change, *texts):
-    ranks = start_ranks(trainer, 4, {**options, **change}, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+def check_refused(trainer, options, change, *texts, **odd):
+    """odd: what only the last rank is given."""
+    ranks = start_ranks(trainer, 4, {**options, **change}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **odd)
     errors = finish(ranks)
     assert errors.count("dist-trainer: error:") == 1, errors
     assert all(text in errors for text in texts), errors
@@ -57,6 +58,14 @@ def main(trainer: str) -> None:
         options = dict(model_name_or_path=f"{folder}/model", train_file=f"{folder}/train.jsonl",
                        output_dir=f"{folder}/out", block_size=64, max_steps=2)
         check_killed(trainer, options)
+        check_refused(trainer, options, {}, "rank 3 (", "a configuration", odd_rank=dict(seed=7))
+        os.makedirs(f"{folder}/elsewhere")
+        write_jsonl(f"{folder}/elsewhere/train.jsonl", paragraphs()[:30])
+        os.chdir(folder)
+        check_refused(trainer, options, dict(train_file="train.jsonl"), "rank 3 (", "training rows",
+                      folder=f"{folder}/elsewhere")
+        check_refused(trainer, options, {}, "rank 3 (", "cannot connect", "nosuch",
+                      environment=dict(GLOO_SOCKET_IFNAME="nosuch"))
         check_refused(trainer, options, dict(train_file=f"{folder}/short.jsonl"), "short.jsonl", "1 row ", "4 ranks")
         check_refused(trainer, options, dict(block_size=512), "block_size 512", "256")
         check_refused(trainer, options, dict(output_dir="/proc/none"), "/proc/none", "(rank 0 of 4")
