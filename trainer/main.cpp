@@ -82,7 +82,7 @@ int run_step(step_t* step, const std::vector<std::string>& words) {
 } // namespace
 } // namespace dist_train
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   using namespace dist_train;
   std::signal(SIGPIPE, SIG_IGN); // a peer that is gone is an error of the call, not our end
   keep_freed_memory();
@@ -95,4 +95,8 @@ int main(int argc, char** argv) {
   const int code = run_step(step, {argv + 1, argv + argc});
   step_close(step);
   return code;
+} catch (const std::exception& failure) { // a thread that cannot be made, before run_step() guards
+  dist_train::print_error({std::string("cannot start: ") + failure.what(),
+                           "threads: ulimit -u, and pids.max of the job's cgroup"});
+  return 1;
 }

@@ -144,8 +144,9 @@ double Training::evaluate() {
   int64_t count = rows.rows();
   if (config_.max_eval_samples > 0)
     count = std::min(count, config_.max_eval_samples);
-  const int64_t width = config_.per_device_eval_batch_size;
-  const int64_t per_pass = width * state_.comm.world_size();
+  const int64_t world = state_.comm.world_size();
+  const int64_t width = std::min(config_.per_device_eval_batch_size, (count + world - 1) / world);
+  const int64_t per_pass = width * world;
   auto sums = at::zeros({2}, loss_.options());
   auto loss = sums.narrow(0, 0, 1);
   double labels = 0;
