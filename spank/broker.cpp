@@ -2,6 +2,7 @@
 #include "spank/broker.h"
 
 #include "libstep/core/report.h"
+#include "libstep/core/text.h"
 #include "libstep/os/port.h"
 #include "spank/slurm_log.h"
 

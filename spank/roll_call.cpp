@@ -3,6 +3,7 @@
 
 #include "libstep/core/host_list.h"
 #include "libstep/core/task_counts.h"
+#include "libstep/core/text.h"
 
 #include <algorithm>
 
@@ -92,16 +93,6 @@ std::vector<MappingRow> RollCall::rows() const {
   for (const auto& [rank, row] : rows_)
     rows.push_back(row);
   return rows;
-}
-
-std::string listing(const std::vector<std::string>& names) {
-  constexpr std::size_t kShown = 8;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i)
-    text += (i == 0 ? "" : ", ") + names[i];
-  if (names.size() > kShown)
-    text += " and " + std::to_string(names.size() - kShown) + " more";
-  return text;
 }
 
 } // namespace dist_train

@@ -50,7 +50,4 @@ private:
   std::string failure_;
 };
 
-// "a, b, c and 5 more".
-std::string listing(const std::vector<std::string>& names);
-
 } // namespace dist_train

@@ -22,7 +22,8 @@ struct NodeFacts {
   std::uint64_t open_files_hard = 0;
   std::uint64_t locked_memory = 0; // soft limit in bytes, RLIMIT_MEMLOCK; kUnlimited
   std::uint64_t shared_memory = 0; // size of /dev/shm in bytes; 0 when unknown
-  std::uint32_t task_cores = 0;    // cores in the task's mask; 0 when unknown
+  std::uint32_t task_cores = 0;    // physical cores the task has for itself; 0 when unknown
+  std::uint32_t task_cpus = 0;     // CPUs (hardware threads) in its mask; 0 when unknown
   std::uint32_t cpus_per_task = 0; // what the job asked for (SLURM_CPUS_PER_TASK); 0 when nothing
 };
 

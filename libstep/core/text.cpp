@@ -95,4 +95,14 @@ std::optional<std::string_view> nearest(std::string_view word,
   return best;
 }
 
+std::string listing(const std::vector<std::string>& names) {
+  constexpr std::size_t kShown = 8;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i)
+    text += (i == 0 ? "" : ", ") + names[i];
+  if (names.size() > kShown)
+    text += " and " + std::to_string(names.size() - kShown) + " more";
+  return text;
+}
+
 } // namespace dist_train

@@ -25,4 +25,7 @@ std::string quoted(std::string_view text, std::size_t limit = 80);
 std::optional<std::string_view> nearest(std::string_view word,
                                         const std::vector<std::string_view>& candidates);
 
+// "a, b, c": the first eight, "and 5 more".
+std::string listing(const std::vector<std::string>& names);
+
 } // namespace dist_train

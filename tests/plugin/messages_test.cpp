@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "libstep/core/text.h"
 #include "spank/broker_messages.h"
 #include "spank/roll_call.h"
 
