@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "spank/broker.h"
 
-#include "libstep/core/report.h"
-#include "libstep/core/text.h"
 #include "libstep/os/port.h"
 #include "spank/slurm_log.h"
 
@@ -16,6 +14,7 @@
 #include <sys/eventfd.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 namespace dist_train {
 
@@ -25,9 +24,8 @@ namespace {
 
 // srun's own limit of open files is often 1,024; more tasks wait in the kernel's queue.
 constexpr std::size_t kMaxConnections = 256;
-constexpr auto kConnectionTime = 10s;   // for a report and its answer
-constexpr auto kLastReports = 200ms;    // when the step ends
-constexpr auto kProgressInterval = 60s; // while nodes are missing
+constexpr auto kConnectionTime = 10s; // for a report and its answer
+constexpr auto kLastReports = 200ms;  // when the step ends
 
 } // namespace
 
@@ -79,10 +77,7 @@ Result<void> Broker::start(const Options& options) {
   wake_ = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_)
     return Error{std::string("cannot start the rendezvous in srun: ") + std::strerror(errno), ""};
-  options_ = options;
-  table_done_ = !options.verbose.value_or(false);
-  started_ = Clock::now();
-  next_progress_ = started_ + kProgressInterval;
+  watch_.emplace(options, port_);
   // srun handles its signals in threads of its own; they must not land in ours.
   sigset_t all, before;
   sigfillset(&all);
@@ -106,7 +101,9 @@ void Broker::stop() {
 
 void Broker::serve() {
   bool stopping = false;
+  auto started = Clock::now();
   auto end = Clock::time_point::max();
+  auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - started).count(); };
   while (!stopping || (Clock::now() < end && !connections_.empty())) {
     std::vector<pollfd> polled{
         {stopping ? -1 : wake_.get(), POLLIN, 0},
@@ -130,14 +127,13 @@ void Broker::serve() {
     std::erase(connections_, nullptr);
     if (polled[1].revents)
       accept_all();
-    if (!table_done_ && roll_call_.all_rows_here())
-      print_table();
-    if (now >= next_progress_ && !stopping)
-      progress();
+    auto remark = watch_->look(roll_call_, elapsed());
+    if (stopping)
+      remark.end.reset();
+    say(remark);
   }
   connections_.clear();
-  if (!table_done_ && !roll_call_.rows().empty())
-    print_table();
+  write_to_user(watch_->last_words(roll_call_, elapsed()));
 }
 
 void Broker::accept_all() {
@@ -175,51 +171,15 @@ bool Broker::advance(Connection& c) {
   return c.sent < c.out.size();
 }
 
-void Broker::progress() {
-  next_progress_ += kProgressInterval;
-  if (roll_call_.all_nodes_here())
+void Broker::say(const Remark& remark) {
+  if (!remark.text.empty())
+    write_to_user(remark.text);
+  if (!remark.end || ended_)
     return;
-  auto seconds = std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - started_).count();
-  std::string text;
-  if (roll_call_.nodes_here() == 0) {
-    text = "no node of the step has shown itself";
-  } else {
-    auto missing = roll_call_.missing_nodes();
-    text = std::to_string(roll_call_.nodes_here()) + " of " +
-           std::to_string(roll_call_.node_count()) + " nodes are here; waiting for " +
-           (missing.empty() ? "the others" : listing(missing)) + " (no sign of " +
-           (missing.size() == 1 ? "it" : "them");
-  }
-  tell_user(text + " for " + std::to_string(seconds) +
-            (roll_call_.nodes_here() == 0 ? " s" : " s)") +
-            ". The plugin may be missing there, or cannot reach this host's port " +
-            std::to_string(port_));
-}
-
-void Broker::print_table() {
-  table_done_ = true;
-  auto rows = roll_call_.rows();
-  auto count = rows.size();
-  bool complete = roll_call_.all_rows_here();
-  auto nodes = roll_call_.node_count();
-  std::string master = "unknown";
-  if (const auto& m = roll_call_.master()) {
-    master = m->node + ' ' + host_port_text(m->address, m->ports.master);
-    if (!m->interface.empty())
-      master += " (" + m->interface + ')';
-  }
-  std::chrono::duration<double> seconds = Clock::now() - started_;
-  MappingHeader header{step_text(roll_call_.id()), to_text(options_.mode.value_or(Mode::kTorch)),
-                       roll_call_.world_size(),    static_cast<std::uint32_t>(nodes),
-                       std::move(master),          seconds.count()};
-  auto text = mapping_table(header, std::move(rows));
-  if (!complete) {
-    auto missing = roll_call_.missing_nodes();
-    text += "dist-train: " + std::to_string(roll_call_.world_size() - count) + " of " +
-            std::to_string(roll_call_.world_size()) + " ranks did not report" +
-            (missing.empty() ? "" : "; no sign of " + listing(missing)) + '\n';
-  }
-  write_to_user(text);
+  ended_ = true;
+  log_error(*remark.end);
+  // srun ends its step on this signal; the tasks that still wait here notice that it is gone.
+  kill(getpid(), SIGTERM);
 }
 
 } // namespace dist_train

@@ -7,6 +7,7 @@
 #include "libstep/os/fd.h"
 #include "spank/broker_messages.h"
 #include "spank/roll_call.h"
+#include "spank/step_watch.h"
 
 #include <chrono>
 #include <memory>
@@ -23,8 +24,8 @@ public:
   std::uint16_t port() const { return port_; }
   const Token& token() const { return token_; }
 
-  // Serves from a thread of its own, which takes no signals, until stop(). With `verbose` it
-  // prints the mapping table when the last row arrives.
+  // Serves from a thread of its own, which takes no signals, until stop(). It tells the user what
+  // StepWatch has to say, and ends srun's step (SIGTERM to this process) where that says so.
   Result<void> start(const Options& options);
 
   // Takes reports that are already on their way, prints what is there of a table that never became
@@ -39,19 +40,17 @@ private:
   void serve();
   void accept_all();
   bool advance(Connection& connection); // false: finished
-  void progress();
-  void print_table();
+  void say(const Remark& remark);
 
   Fd listener_, wake_;
   std::uint16_t port_;
   Token token_;
   std::thread thread_;
   // Of the thread alone while it runs.
-  Options options_;
   RollCall roll_call_;
+  std::optional<StepWatch> watch_;
   std::vector<std::unique_ptr<Connection>> connections_;
-  Clock::time_point started_, next_progress_;
-  bool table_done_ = true;
+  bool ended_ = false; // the step, by us
 };
 
 } // namespace dist_train

@@ -124,11 +124,16 @@ void mention(const BrokerAddress& broker, const Report& report) {
 Exchange ask(const BrokerAddress& broker, const Report& report, std::chrono::seconds limit) {
   auto deadline = Clock::now() + limit;
   bool was_there = false;
+  std::string missing;
   for (auto pause = 2ms;; pause = std::min<std::chrono::milliseconds>(pause * 2, 500ms)) {
     auto result = exchange(broker, report, limit);
     if (result.reach == Reach::kNotThere && was_there)
       return failed(Reach::kGone, {"srun ended while this task waited for the others", ""});
     was_there = was_there || result.reach == Reach::kAnswered;
+    if (result.reach == Reach::kAnswered && result.answer.note != missing) {
+      missing = result.answer.note; // somebody came
+      deadline = Clock::now() + limit;
+    }
     if (result.reach != Reach::kAnswered || result.answer.status != Status::kPending ||
         Clock::now() + pause > deadline)
       return result;

@@ -36,8 +36,8 @@ Exchange exchange(const BrokerAddress& broker, const Report& report, std::chrono
 // Reports without waiting for the answer; for what is good to know in srun only.
 void mention(const BrokerAddress& broker, const Report& report);
 
-// Repeats the report until the answer is not kPending, at growing intervals, or `limit` is over
-// (then the last answer, still kPending). The one place where a task may wait long: Slurm cannot
+// Repeats the report until the answer is not kPending, at growing intervals, or nothing new has been
+// heard for `limit` (then the last answer, still kPending). The one place where a task may wait long: Slurm cannot
 // end a task before it runs its program, and takes a node out of service whose tasks do not end. So
 // it returns as soon as srun is gone.
 Exchange ask(const BrokerAddress& broker, const Report& report, std::chrono::seconds limit);

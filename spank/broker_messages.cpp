@@ -15,7 +15,7 @@ constexpr std::size_t kMacSize = sizeof(Digest);
 
 // Lengths of the text fields.
 constexpr std::size_t kName = 256, kAddress = 64, kInterface = 16, kCell = 48, kCores = 192,
-                      kRanks = 1536, kNodeList = 512, kNote = 512;
+                      kRanks = 1536, kNodeList = 512, kNote = 512, kVersion = 16, kHcas = 128;
 
 // Numbers are big-endian; a text fills its field up with zero bytes.
 class Writer {
@@ -27,6 +27,10 @@ public:
   void u32(std::uint32_t v) {
     u16(static_cast<std::uint16_t>(v >> 16));
     u16(static_cast<std::uint16_t>(v));
+  }
+  void u64(std::uint64_t v) {
+    u32(static_cast<std::uint32_t>(v >> 32));
+    u32(static_cast<std::uint32_t>(v));
   }
   void text(std::string_view v, std::size_t field) {
     v = v.substr(0, field);
@@ -61,6 +65,10 @@ public:
     std::uint32_t high = u16();
     return high << 16 | u16();
   }
+  std::uint64_t u64() {
+    std::uint64_t high = u32();
+    return high << 32 | u32();
+  }
   std::string text(std::size_t field) {
     auto v = take(field);
     return std::string(v.substr(0, v.find('\0')));
@@ -89,6 +97,46 @@ bool authentic(std::string_view signed_part, std::string_view code, const Token&
   Digest got;
   std::copy_n(code.begin(), kMacSize, reinterpret_cast<char*>(got.data()));
   return equal_in_constant_time(expected, got);
+}
+
+void write(Writer& out, const NodeFacts& facts) {
+  out.text(facts.plugin_version, kVersion);
+  out.u32(facts.local_ranks);
+  out.u32(facts.gpus);
+  out.u16(facts.gpus_isolated);
+  out.text(facts.hcas, kHcas);
+  for (auto limit :
+       {facts.open_files, facts.open_files_hard, facts.locked_memory, facts.shared_memory})
+    out.u64(limit);
+  out.u32(facts.task_cores);
+  out.u32(facts.task_cpus);
+  out.u32(facts.cpus_per_task);
+}
+
+NodeFacts read_node_facts(Reader& in) {
+  NodeFacts facts;
+  facts.plugin_version = in.text(kVersion);
+  facts.local_ranks = in.u32();
+  facts.gpus = in.u32();
+  facts.gpus_isolated = in.u16() != 0;
+  facts.hcas = in.text(kHcas);
+  for (auto* limit :
+       {&facts.open_files, &facts.open_files_hard, &facts.locked_memory, &facts.shared_memory})
+    *limit = in.u64();
+  facts.task_cores = in.u32();
+  facts.task_cpus = in.u32();
+  facts.cpus_per_task = in.u32();
+  return facts;
+}
+
+void write_spares(Writer& out, const Ports& ports) {
+  out.u16(ports.spare);
+  out.u16(ports.spare_count);
+}
+
+void read_spares(Reader& in, Ports& ports) {
+  ports.spare = in.u16();
+  ports.spare_count = in.u16();
 }
 
 std::string_view view(const Nonce& nonce) { return {nonce.data(), nonce.size()}; }
@@ -122,7 +170,8 @@ std::optional<std::string> encode(const Report& report, const Token& token) {
   out.text(view(report.nonce), report.nonce.size());
   out.u16(static_cast<std::uint16_t>(report.want));
   out.u16(static_cast<std::uint16_t>(report.has_row | report.failed << 1 |
-                                     report.master.has_value() << 2));
+                                     report.master.has_value() << 2 |
+                                     report.facts.has_value() << 3));
   out.u32(report.id.job);
   out.u32(report.id.step);
   out.u32(report.world_size);
@@ -139,6 +188,8 @@ std::optional<std::string> encode(const Report& report, const Token& token) {
   out.text(master.address, kAddress);
   out.text(master.interface, kInterface);
   out.ports(master.ports);
+  write_spares(out, master.ports);
+  write(out, report.facts.value_or(NodeFacts{}));
   return out.finish(kReportSize, token, "");
 }
 
@@ -168,8 +219,13 @@ std::optional<Report> decode_report(std::string_view bytes, const Token& token) 
   report.node_ranks = in.text(kRanks);
   report.node_list = in.text(kNodeList);
   Master master{report.row.node, in.text(kAddress), in.text(kInterface), in.ports()};
+  read_spares(in, master.ports);
+  auto facts = read_node_facts(in);
+  facts.node = report.row.node;
   if (flags & 4)
     report.master = std::move(master);
+  if (flags & 8)
+    report.facts = std::move(facts);
   return report;
 }
 
@@ -186,6 +242,7 @@ std::string encode(const Answer& answer, const Token& token, const Nonce& nonce)
   out.text(answer.master.interface, kInterface);
   out.ports(answer.master.ports);
   out.text(answer.note, kNote);
+  write_spares(out, answer.master.ports);
   return out.finish(kAnswerSize, token, layout + std::string(view(nonce))) + layout;
 }
 
@@ -221,6 +278,7 @@ std::optional<Answer> decode_answer(std::string_view bytes, const Token& token,
   answer.master.interface = in.text(kInterface);
   answer.master.ports = in.ports();
   answer.note = in.text(kNote);
+  read_spares(in, answer.master.ports);
   answer.layout = layout;
   return answer;
 }

@@ -4,6 +4,7 @@
 // the answer also covers the report's nonce, so that an old answer does not pass for a new one.
 #pragma once
 
+#include "libstep/core/node_facts.h"
 #include "libstep/core/rendezvous.h"
 #include "libstep/core/report.h"
 
@@ -37,6 +38,8 @@ struct Master {
   Ports ports;
 };
 
+// Later versions of the plugin only append to the fields: what an earlier one does not send reads
+// as zero or "", and what it does not know it ignores.
 struct Report {
   Nonce nonce{};
   Want want = Want::kNothing;
@@ -48,6 +51,7 @@ struct Report {
   std::string node_ranks;       // of the task's node, as a set
   std::string node_list;        // of the step, compressed; "" if too long
   std::optional<Master> master; // from rank 0; its node is row.node
+  std::optional<NodeFacts> facts; // of the task's node, from its first task; node is row.node
 };
 
 enum class Status : std::uint16_t {

@@ -17,6 +17,7 @@ using Clock = std::chrono::steady_clock;
 namespace {
 
 constexpr std::chrono::seconds kAloneTime{30}; // well below Slurm's UnkillableStepTimeout
+constexpr std::chrono::seconds kAfterSrun{5};  // srun looks once a second
 
 std::string who(const SlurmFacts& facts) {
   return facts.node_name + " (rank " + std::to_string(facts.rank) + ")";
@@ -28,7 +29,7 @@ public:
       : facts_(facts), options_(options), broker_(broker), layout_(plain_layout(facts)),
         wait_(options.wait_seconds.value_or(kDefaultWaitSeconds)) {}
 
-  Result<Meeting> run(const MappingRow& row) {
+  Result<Meeting> run(Particulars particulars) {
     auto reserved = reserved_ports(facts_.reserved_ports);
     if (!reserved)
       return reserved.error();
@@ -36,10 +37,11 @@ public:
       reserved_ = *reserved;
     report_.id = facts_.id;
     report_.world_size = facts_.world_size;
-    report_.row = row;
+    report_.row = std::move(particulars.row);
+    report_.facts = std::move(particulars.facts);
     report_.node_ranks = id_set_text(facts_.node_ranks);
     report_.node_list = facts_.node_list;
-    report_.has_row = options_.verbose.value_or(false);
+    report_.has_row = options_.verbose.value_or(false) || options_.dry_run.value_or(false);
     auto error = facts_.rank == 0 ? be_found() : find();
     if (error)
       return *std::move(error);
@@ -60,9 +62,10 @@ private:
     master_ = place->master;
     meeting_.store = std::move(place->store);
     meeting_.held = std::move(place->held);
+    meeting_.jax = std::move(place->jax);
     report_.master = master_;
     report_.want = layout_ ? Want::kNothing : Want::kLayout;
-    auto said = ask(broker_, report_, wait_);
+    auto said = ask(broker_, report_, wait_ + kAfterSrun);
     if (said.reach == Reach::kAnswered)
       return take_answer(said.answer);
     if (said.reach != Reach::kGone && layout_ && (reserved_ || place->first_candidate))
@@ -79,14 +82,14 @@ private:
       if (!addresses.empty()) {
         master_ = {layout_->nodes.front().name, addresses.front(), "", *reserved_};
         if (report_.has_row)
-          exchange(broker_, report_, wait_);
+          exchange(broker_, report_, wait_ + kAfterSrun);
         else if (first_on_node)
           mention(broker_, report_);
         return std::nullopt;
       }
     }
     report_.want = layout_ ? Want::kMaster : Want::kLayout;
-    auto found = ask(broker_, report_, wait_);
+    auto found = ask(broker_, report_, wait_ + kAfterSrun);
     if (found.reach == Reach::kAnswered)
       return take_answer(found.answer);
     if (found.reach == Reach::kGone)
@@ -194,8 +197,8 @@ private:
 } // namespace
 
 Result<Meeting> meet(const SlurmFacts& facts, const Options& options, const BrokerAddress& broker,
-                     const MappingRow& row) {
-  return Attempt(facts, options, broker).run(row);
+                     Particulars particulars) {
+  return Attempt(facts, options, broker).run(std::move(particulars));
 }
 
 } // namespace dist_train

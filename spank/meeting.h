@@ -15,12 +15,19 @@ struct Meeting {
   TaskPlan plan; // without cores and descriptors
   Fd store;      // rank 0: listens on plan.ports.store
   Fd held;       // rank 0: bound to plan.ports.master
+  Fd jax;        // rank 0: bound to plan.ports.jax
 };
 
-// Waits for rank 0 (or in layouts that only all nodes together know, for all nodes) no longer than
-// the option `wait` says. An error without a text: rank 0 failed, and has told the user why.
-// `row` is this task's for the table.
+// What a task tells srun beside where it is.
+struct Particulars {
+  MappingRow row;                 // this task's for the table
+  std::optional<NodeFacts> facts; // from the first task of a node
+};
+
+// Waits for rank 0 (or in layouts that only all nodes together know, for all nodes) a little longer
+// than the option `wait` says, so that srun, which knows all nodes, is the one to end the step and
+// to name who is missing. An error without a text: rank 0 failed, and has told the user why.
 Result<Meeting> meet(const SlurmFacts& facts, const Options& options, const BrokerAddress& broker,
-                     const MappingRow& row);
+                     Particulars particulars);
 
 } // namespace dist_train

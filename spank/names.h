@@ -4,6 +4,8 @@
 
 namespace dist_train {
 
+inline constexpr const char* kPluginVersion = DIST_TRAIN_RELEASE;
+
 // What sbatch and salloc set for the option: Slurm makes it from the plugin's and the option's
 // name. Slurm drops the first part, up to the second underscore, when srun begins.
 inline constexpr const char* kPassedOnVariable =

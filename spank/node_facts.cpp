@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "spank/node_facts.h"
 
+#include "spank/names.h"
+
 #include "libstep/core/text.h"
 #include "libstep/os/limits.h"
 
@@ -28,7 +30,7 @@ std::uint64_t program_limit(const SlurmFacts& facts, std::string_view name, cons
 NodeFacts gather_node_facts(const SlurmFacts& facts, const IdSet& cpus, std::uint32_t cores) {
   NodeFacts node;
   node.node = facts.node_name;
-  node.plugin_version = DIST_TRAIN_RELEASE;
+  node.plugin_version = kPluginVersion;
   node.local_ranks = static_cast<std::uint32_t>(facts.node_ranks.size());
   node.hcas = rdma_devices();
   auto files = open_files_limit();

@@ -22,7 +22,7 @@ std::string names_of(const std::vector<InterfaceAddress>& all) {
 Result<Place> bind_ports(const Ports& ports, bool reserved) {
   Place place;
   place.master.ports = ports;
-  // libstep's port first: listening, it belongs to one step alone, and the triple with it.
+  // libstep's port first: listening, it belongs to one step alone, and the block with it.
   auto store = listen_on(ports.store, reserved);
   if (!store)
     return store.error();
@@ -31,6 +31,17 @@ Result<Place> bind_ports(const Ports& ports, bool reserved) {
     return held.error();
   place.store = *std::move(store);
   place.held = *std::move(held);
+  if (ports.jax != 0) {
+    auto jax = hold_port(ports.jax);
+    if (!jax)
+      return jax.error();
+    place.jax = *std::move(jax);
+  }
+  // Spares are free when the step begins, no more: a descriptor for each would burden every child
+  // of the program.
+  for (unsigned i = 0; i < ports.spare_count; ++i)
+    if (auto free = hold_port(static_cast<std::uint16_t>(ports.spare + i)); !free)
+      return free.error();
   return place;
 }
 

@@ -17,6 +17,7 @@ struct Place {
   Master master;
   Fd store;                     // listens on master.ports.store
   Fd held;                      // bound to master.ports.master, does not listen
+  Fd jax;                       // the same of master.ports.jax, if there is one
   bool first_candidate = false; // the ports are those that every node computes first
 };
 

@@ -6,6 +6,7 @@
 #include "libstep/os/port.h"
 #include "spank/meeting.h"
 #include "spank/names.h"
+#include "spank/node_facts.h"
 #include "spank/slurm_facts.h"
 #include "spank/slurm_log.h"
 
@@ -91,6 +92,8 @@ Result<void> become_rank(spank_t spank, const Options& options) {
   if (!token)
     fail_node(spank, {"srun gave this step no secret",
                       "the plugin may be missing or of another version on the submitting host"});
+  if (options.limits == LimitRule::kRaise)
+    raise_open_files(spank);
   auto facts = read_facts(spank);
   if (!facts)
     return facts.error();
@@ -98,18 +101,24 @@ Result<void> become_rank(spank_t spank, const Options& options) {
   broker.token = *token;
 
   auto cpus = allowed_cpus();
+  auto cores = cores_of(*facts, cpus);
   MappingRow row;
   row.node = facts->node_name;
   row.rank = facts->rank;
   row.local_rank = facts->local_rank;
   row.gpu = gpu_of(*facts);
   row.cores = cpus.empty() ? "-" : id_set_text(cpus);
-  auto meeting = meet(*facts, options, broker, row);
+  std::optional<NodeFacts> node;
+  if (facts->local_rank == 0)
+    node = gather_node_facts(*facts, cpus, cores);
+  auto meeting = meet(*facts, options, broker, {std::move(row), std::move(node)});
   if (!meeting)
     return meeting.error();
+  if (options.dry_run.value_or(false))
+    _exit(0);
 
   auto& plan = meeting->plan;
-  plan.cores = cores_of(*facts, cpus);
+  plan.cores = cores;
   if (meeting->store) {
     auto store = hand_over(std::move(meeting->store));
     auto held = hand_over(std::move(meeting->held));
@@ -118,13 +127,17 @@ Result<void> become_rank(spank_t spank, const Options& options) {
     plan.store_fd = *store;
     plan.port_fd = *held;
   }
+  if (meeting->jax) {
+    auto jax = hand_over(std::move(meeting->jax));
+    if (!jax)
+      return jax.error();
+    plan.jax_fd = *jax;
+  }
   auto env = task_environment(plan, options, facts->environment);
   if (facts->environment.contains(kKillVariable))
     env.changes.push_back({kSlurmKillVariable, std::nullopt});
   if (auto applied = apply_changes(spank, env.changes); !applied)
     return applied;
-  if (options.limits == LimitRule::kRaise)
-    raise_open_files(spank);
   if (plan.rank == 0)
     for (const auto& notice : env.notices)
       tell_user(notice);
@@ -147,7 +160,7 @@ void task_init(spank_t spank) {
   auto text = options_text(spank);
   if (!text)
     return;
-  auto options = parse_options(*text);
+  auto options = parse_options(*text, OptionSource::kResolved);
   if (!options)
     fail_node(spank, options.error());
   if (options->mode == Mode::kOff || options->mode == Mode::kHelp)

@@ -34,6 +34,8 @@ void RollCall::note(const Report& report) {
     ranks_here_ += ranks->size();
     nodes_[report.row.node] = *std::move(ranks);
   }
+  if (report.facts && nodes_.contains(report.row.node))
+    facts_.insert_or_assign(report.row.node, *report.facts);
   if (report.has_row)
     rows_[report.row.rank] = report.row;
   if (report.master && report.row.rank == 0)
@@ -53,7 +55,7 @@ void RollCall::note(const Report& report) {
 
 Answer RollCall::answer(const Report& report) {
   Answer answer;
-  if (!failure_.empty() || rank_zero_failed_) {
+  if (failed()) {
     answer.status = Status::kFailed;
     answer.note = failure_;
     return answer;
@@ -87,6 +89,13 @@ std::vector<std::string> RollCall::missing_nodes() const {
 }
 
 std::size_t RollCall::node_count() const { return std::max(expected_.size(), nodes_.size()); }
+
+std::vector<NodeFacts> RollCall::facts() const {
+  std::vector<NodeFacts> all;
+  for (const auto& [name, facts] : facts_)
+    all.push_back(facts);
+  return all;
+}
 
 std::vector<MappingRow> RollCall::rows() const {
   std::vector<MappingRow> rows;

@@ -19,6 +19,10 @@ public:
 
   // Every node has reported (a task of each at least).
   bool all_nodes_here() const { return world_ != 0 && ranks_here_ == world_; }
+  // ... and said what it has (earlier versions of the plugin do not).
+  bool all_facts_here() const { return all_nodes_here() && facts_.size() == nodes_.size(); }
+  // A contradiction, or rank 0 could not start: the tasks have been told, and end.
+  bool failed() const { return rank_zero_failed_ || !failure_.empty(); }
   // Every rank's row is there.
   bool all_rows_here() const { return world_ != 0 && rows_.size() == world_; }
 
@@ -29,6 +33,8 @@ public:
   std::vector<std::string> missing_nodes() const;
   std::size_t node_count() const; // 0 if not known
 
+  // By node name.
+  std::vector<NodeFacts> facts() const;
   // Rows as they came, by rank, and where rank 0 is.
   std::vector<MappingRow> rows() const;
   const std::optional<Master>& master() const { return master_; }
@@ -42,6 +48,7 @@ private:
   std::size_t ranks_here_ = 0;
   std::map<std::string, IdSet> nodes_;
   std::vector<std::string> expected_; // the step's node list
+  std::map<std::string, NodeFacts> facts_;
   std::map<std::uint32_t, MappingRow> rows_;
   std::optional<Master> master_;
   std::optional<RankMap> map_;

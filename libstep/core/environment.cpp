@@ -104,12 +104,18 @@ EnvPlan task_environment(const TaskPlan& plan, const Options& options,
   if (!plan.layout.empty() && plan.layout.size() <= kMaxLayout)
     changes.set("DIST_TRAIN_LAYOUT", plan.layout);
   changes.set("DIST_TRAIN_STORE", host_port_text(plan.master_address, plan.ports.store));
+  if (plan.ports.spare_count > 0)
+    changes.set("DIST_TRAIN_PORTS",
+                std::to_string(plan.ports.spare) + '-' +
+                    std::to_string(plan.ports.spare + plan.ports.spare_count - 1));
   changes.set("DIST_TRAIN_TOKEN", plan.token);
   changes.set("DIST_TRAIN_RESTART_COUNT", plan.id.restart_count);
   if (plan.store_fd >= 0)
     changes.set("DIST_TRAIN_STORE_FD", static_cast<std::uint32_t>(plan.store_fd));
   if (plan.port_fd >= 0)
     changes.set("DIST_TRAIN_PORT_FD", static_cast<std::uint32_t>(plan.port_fd));
+  if (plan.jax_fd >= 0)
+    changes.set("DIST_TRAIN_JAX_FD", static_cast<std::uint32_t>(plan.jax_fd));
   return result;
 }
 

@@ -30,6 +30,7 @@ struct TaskPlan {
   std::uint32_t cores = 0; // physical cores for this task alone; 0 if unknown
   int store_fd = -1;       // rank 0 only: inherited listening socket on ports.store
   int port_fd = -1;        // rank 0 only: inherited socket that holds ports.master
+  int jax_fd = -1;         // rank 0 only: inherited socket that holds ports.jax
 };
 
 // An absent value removes the variable.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "libstep/core/option_words.h"
 
+#include "libstep/core/rendezvous.h"
 #include "libstep/core/text.h"
 
 #include <algorithm>
@@ -11,7 +12,6 @@ namespace {
 
 constexpr std::uint32_t kMaxWaitSeconds = 86400;
 constexpr std::uint32_t kMaxThreads = 4096;
-constexpr std::uint16_t kFewestPorts = 30; // room for ten triples of ports
 
 std::optional<PortRange> port_range(std::string_view value) {
   auto dash = value.find('-');
@@ -48,6 +48,10 @@ std::optional<std::string> iface_list(std::string_view value) {
 template <typename T>
 std::optional<T> either(std::string_view value, const char* a, T if_a, const char* b, T if_b) {
   return value == a ? std::optional<T>(if_a) : value == b ? std::optional<T>(if_b) : std::nullopt;
+}
+
+const char* to_text(CheckRule rule) {
+  return rule == CheckRule::kEnd ? "end" : rule == CheckRule::kWarn ? "warn" : "off";
 }
 
 template <typename T>
@@ -88,7 +92,15 @@ bool set_value(Options& options, Key key, std::string_view value) {
   case Key::kLimits:
     return store(options.limits,
                  either(value, "keep", LimitRule::kKeep, "raise", LimitRule::kRaise));
-  case Key::kNone:
+  case Key::kChecks:
+    for (auto rule : {CheckRule::kEnd, CheckRule::kWarn, CheckRule::kOff})
+      if (value == to_text(rule)) {
+        options.checks = rule;
+        return true;
+      }
+    return false;
+  case Key::kVerbose:
+  case Key::kDryRun:
   case Key::kMode:
   case Key::kStrategy:
   case Key::kDefault:
@@ -114,6 +126,8 @@ std::optional<std::string> value_text(const Options& options, Key key) {
     return *options.kill ? "yes" : "no";
   if (key == Key::kLimits && options.limits)
     return *options.limits == LimitRule::kKeep ? "keep" : "raise";
+  if (key == Key::kChecks && options.checks)
+    return to_text(*options.checks);
   return std::nullopt;
 }
 

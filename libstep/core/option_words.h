@@ -9,7 +9,8 @@
 namespace dist_train {
 
 enum class Key {
-  kNone,
+  kVerbose,
+  kDryRun,
   kMode,
   kStrategy,
   kEnv,
@@ -19,16 +20,18 @@ enum class Key {
   kWait,
   kKill,
   kLimits,
+  kChecks,
   kDefault
 };
 
-// A bare word: sets a mode, a strategy, or (kNone) a flag.
+// A bare word: sets a mode or a strategy, or is a flag.
 struct WordRow {
   std::string_view word;
   Key key;
   Mode mode;
   Strategy strategy;
   const char* help;
+  bool is_flag() const { return key == Key::kVerbose || key == Key::kDryRun; }
 };
 
 struct KeyRow {
@@ -52,7 +55,8 @@ inline constexpr std::array kWords{
     WordRow{"help", Key::kMode, Mode::kHelp, {}, "print this and exit"},
     WordRow{"fsdp", Key::kStrategy, {}, Strategy::kFsdp, "fully sharded data parallel"},
     WordRow{"ddp", Key::kStrategy, {}, Strategy::kDdp, "replicated data parallel"},
-    WordRow{"verbose", Key::kNone, {}, {}, "table of all ranks on srun's stderr"},
+    WordRow{"verbose", Key::kVerbose, {}, {}, "table of all ranks on srun's stderr"},
+    WordRow{"dry-run", Key::kDryRun, {}, {}, "print that table and end before the program starts"},
 };
 
 inline constexpr std::array kKeys{
@@ -61,25 +65,28 @@ inline constexpr std::array kKeys{
     KeyRow{"env", Key::kEnv, "ours|keep", "whether your own MASTER_ADDR and MASTER_PORT stay"},
     KeyRow{"port", Key::kPort, "LO-HI",
            "ports for the rendezvous where Slurm reserves none (23000-27999)", false,
-           " with LO from 1024 on and at least 30 ports"},
+           " with LO from 1024 on and at least 32 ports"},
     KeyRow{"iface", Key::kIface, "auto|NAME[+NAME...]",
            "network interface: names, prefixes or subnets; ^ excludes"},
     KeyRow{"omp", Key::kOmp, "auto|keep|N",
            "OMP_NUM_THREADS; auto: cores of the task, if you set nothing"},
-    KeyRow{"wait", Key::kWait, "SECONDS", "how long a task waits for the others to arrive (300)", false,
+    KeyRow{"wait", Key::kWait, "SECONDS",
+           "how long after the last arrival a step that lacks nodes is ended (300)", false,
            " from 1 to 86400"},
     KeyRow{"kill", Key::kKill, "yes|no", "end the step when one rank fails"},
     KeyRow{"limits", Key::kLimits, "keep|raise", "raise: soft limit of open files to the hard one"},
+    KeyRow{"checks", Key::kChecks, "end|warn|off",
+           "what happens to a step whose nodes do not fit together", true},
     KeyRow{"default", Key::kDefault, "torch|on|off", "mode of steps that say nothing", true},
 };
 
 std::string_view name_of(Key key);
 
-// Parses `value` into the member that `key` (neither mode nor strategy) stands for; false when it
+// Parses `value` into the member that `key` (no mode, strategy or flag) stands for; false when it
 // is not one of the possible values.
 bool set_value(Options& options, Key key, std::string_view value);
 
-// The value as set_value() reads it, or nothing when it was not said (or is a mode or strategy).
+// The value as set_value() reads it, or nothing when it was not said (or is a mode, a strategy or a flag).
 std::optional<std::string> value_text(const Options& options, Key key);
 
 } // namespace dist_train

@@ -38,7 +38,7 @@ std::string advice_for(std::string_view word, const std::vector<std::string_view
 
 // Name of the thing a bare word sets, as the long form spells it; a flag stands for itself.
 std::string_view slot_of(const WordRow& row) {
-  return row.key == Key::kNone ? row.word : name_of(row.key);
+  return row.is_flag() ? row.word : name_of(row.key);
 }
 
 class Parser {
@@ -89,7 +89,7 @@ private:
     auto key = cut(key_span);
     const KeyRow* row = nullptr;
     for (const auto& candidate : kKeys)
-      if (candidate.name == key && (!candidate.plugstack_only || plugstack()))
+      if (candidate.name == key && may_stand(candidate))
         row = &candidate;
     if (!row)
       return error_at(text_, key_span, "unknown key " + quoted(key),
@@ -119,14 +119,17 @@ private:
   }
 
   std::optional<Error> set_word(const WordRow& row, Span span) {
-    if (row.mode == Mode::kHelp && row.key == Key::kMode && source_ != OptionSource::kCommandLine)
-      return error_at(text_, span, "'help' counts on a command line only", "remove it");
+    bool one_command = row.key == Key::kDryRun || (row.key == Key::kMode && row.mode == Mode::kHelp);
+    if (one_command &&
+        (source_ == OptionSource::kEnvironment || source_ == OptionSource::kPlugstack))
+      return error_at(text_, span, quoted(row.word) + " counts on a command line only",
+                      "remove it");
     if (row.key == Key::kMode)
       options_.mode = row.mode;
     else if (row.key == Key::kStrategy)
       options_.strategy = row.strategy;
     else
-      options_.verbose = true;
+      (row.key == Key::kVerbose ? options_.verbose : options_.dry_run) = true;
     return std::nullopt;
   }
 
@@ -145,14 +148,17 @@ private:
     return std::nullopt;
   }
 
-  bool plugstack() const { return source_ == OptionSource::kPlugstack; }
+  bool may_stand(const KeyRow& row) const {
+    return !row.plugstack_only || source_ == OptionSource::kPlugstack ||
+           (source_ == OptionSource::kResolved && row.key != Key::kDefault);
+  }
 
   std::vector<std::string_view> words_and_keys() const {
     std::vector<std::string_view> all;
     for (const auto& row : kWords)
       all.push_back(row.word);
     for (const auto& row : kKeys)
-      if (!row.plugstack_only || plugstack())
+      if (may_stand(row))
         all.push_back(row.name);
     return all;
   }
@@ -195,8 +201,10 @@ std::string canonical_text(const Options& options) {
     add(to_text(*options.mode));
   if (options.strategy)
     add(to_text(*options.strategy));
-  if (options.verbose && *options.verbose)
+  if (options.verbose.value_or(false))
     add("verbose");
+  if (options.dry_run.value_or(false))
+    add("dry-run");
   for (const auto& row : kKeys)
     if (auto value = value_text(options, row.key))
       add(std::string(row.name) + '=' + *value);
@@ -208,6 +216,7 @@ Options merge(const Options& over, const Options& under) {
   merged.mode = first_of(over.mode, under.mode);
   merged.strategy = first_of(over.strategy, under.strategy);
   merged.verbose = first_of(over.verbose, under.verbose);
+  merged.dry_run = first_of(over.dry_run, under.dry_run);
   merged.env = first_of(over.env, under.env);
   merged.port = first_of(over.port, under.port);
   merged.iface = first_of(over.iface, under.iface);
@@ -215,6 +224,7 @@ Options merge(const Options& over, const Options& under) {
   merged.wait_seconds = first_of(over.wait_seconds, under.wait_seconds);
   merged.kill = first_of(over.kill, under.kill);
   merged.limits = first_of(over.limits, under.limits);
+  merged.checks = first_of(over.checks, under.checks);
   return merged;
 }
 

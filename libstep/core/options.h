@@ -21,6 +21,8 @@ enum class Strategy { kFsdp, kDdp };
 // Whether a MASTER_ADDR or MASTER_PORT that the user exported stays.
 enum class EnvRule { kOurs, kKeep };
 enum class LimitRule { kKeep, kRaise };
+// Nodes that do not fit together: end the step where it could only fail, warn, or say nothing.
+enum class CheckRule { kEnd, kWarn, kOff };
 
 struct PortRange {
   std::uint16_t low;
@@ -40,6 +42,7 @@ struct Options {
   std::optional<Mode> mode;
   std::optional<Strategy> strategy;
   std::optional<bool> verbose;
+  std::optional<bool> dry_run; // shows the table, too
   std::optional<EnvRule> env;
   std::optional<PortRange> port;
   std::optional<std::string> iface; // "auto", or names, prefixes and subnets joined by '+'
@@ -47,12 +50,14 @@ struct Options {
   std::optional<std::uint32_t> wait_seconds;
   std::optional<bool> kill;
   std::optional<LimitRule> limits;
+  std::optional<CheckRule> checks;
   bool operator==(const Options&) const = default;
 };
 
-// Where a text comes from: `help` counts on a command line only, `default=MODE` on the plugstack
-// line only (where no bare word sets a mode).
-enum class OptionSource { kCommandLine, kEnvironment, kPlugstack };
+// Where a text comes from: `help` and `dry-run` count on a command line only, `default=` and
+// `checks=` on the plugstack line only (where no bare word sets a mode). kResolved is what srun
+// tells the nodes, where all that may be said anywhere can stand.
+enum class OptionSource { kCommandLine, kEnvironment, kPlugstack, kResolved };
 
 // Empty text, and the "(null)" that some Slurm releases hand on for a missing argument, say
 // nothing. Unknown, repeated and contradicting words, bytes outside the alphabet and texts longer
@@ -60,7 +65,7 @@ enum class OptionSource { kCommandLine, kEnvironment, kPlugstack };
 Result<Options> parse_options(std::string_view text,
                               OptionSource source = OptionSource::kCommandLine);
 
-// The one text that means the same; parse_options(canonical_text(o)) == o.
+// The one text that means the same; parse_options(canonical_text(o), kResolved) == o.
 std::string canonical_text(const Options& options);
 
 // What `over` says, and what `under` says about the rest.

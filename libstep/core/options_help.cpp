@@ -13,10 +13,11 @@ void add_row(std::string& out, std::string left, const char* help) {
   out += left + help + '\n';
 }
 
-void add_words(std::string& out, const char* title, Key key) {
+template <typename Chosen>
+void add_words(std::string& out, const char* title, Chosen chosen) {
   out += title;
   for (const auto& row : kWords)
-    if (row.key == key)
+    if (chosen(row))
       add_row(out, std::string(row.word), row.help);
 }
 
@@ -25,9 +26,10 @@ void add_words(std::string& out, const char* title, Key key) {
 std::string options_help() {
   std::string out = "srun|sbatch|salloc --dist-train[=WORD[,WORD...]]\n"
                     "Makes every task of the step a rank of one training world.\n";
-  add_words(out, "\nModes:\n", Key::kMode);
-  add_words(out, "\nStrategies (for libstep's users and dist-trainer):\n", Key::kStrategy);
-  add_words(out, "\nFlags:\n", Key::kNone);
+  add_words(out, "\nModes:\n", [](const WordRow& row) { return row.key == Key::kMode; });
+  add_words(out, "\nStrategies (for libstep's users and dist-trainer):\n",
+            [](const WordRow& row) { return row.key == Key::kStrategy; });
+  add_words(out, "\nFlags:\n", [](const WordRow& row) { return row.is_flag(); });
   out += "\nKeys (first value is the default; a list in a value uses '+'):\n";
   for (const auto& row : kKeys)
     if (!row.plugstack_only)

@@ -15,9 +15,9 @@ std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// Aligned to multiples of three, whatever the range begins with.
-std::uint32_t first_triple(PortRange range) { return (range.low + 2u) / 3u; }
-std::uint32_t end_triple(PortRange range) { return (range.high + 1u) / 3u; }
+// Aligned to multiples of the block, whatever the range begins with.
+std::uint32_t first_block(PortRange range) { return (range.low + kPortBlock - 1u) / kPortBlock; }
+std::uint32_t end_block(PortRange range) { return (range.high + 1u) / kPortBlock; }
 
 } // namespace
 
@@ -35,16 +35,19 @@ Result<std::optional<Ports>> reserved_ports(std::string_view text) {
   auto port = [&](std::size_t i) {
     return i < ids->size() ? static_cast<std::uint16_t>((*ids)[i]) : std::uint16_t{0};
   };
-  return std::optional<Ports>(Ports{port(0), port(1), port(2)});
+  Ports ports{port(0), port(1), port(2), port(3)};
+  for (std::size_t i = 3; i < ids->size() && (*ids)[i] == ports.spare + (i - 3); ++i)
+    ++ports.spare_count;
+  return std::optional<Ports>(ports);
 }
 
-std::uint32_t port_candidates(PortRange range) { return end_triple(range) - first_triple(range); }
+std::uint32_t port_candidates(PortRange range) { return end_block(range) - first_block(range); }
 
 Ports port_candidate(const StepId& id, PortRange range, std::uint32_t attempt) {
   std::uint64_t key = mix((std::uint64_t{id.job} << 32) + id.step) + id.restart_count;
-  auto triple = first_triple(range) + (mix(key) + attempt) % port_candidates(range);
-  auto first = static_cast<std::uint16_t>(triple * 3);
-  return {first, static_cast<std::uint16_t>(first + 1), static_cast<std::uint16_t>(first + 2)};
+  auto block = first_block(range) + (mix(key) + attempt) % port_candidates(range);
+  auto port = [&](unsigned i) { return static_cast<std::uint16_t>(block * kPortBlock + i); };
+  return {port(0), port(1), port(2), port(3), kPortBlock - 3};
 }
 
 bool overlap(PortRange a, PortRange b) { return a.low <= b.high && b.low <= a.high; }

@@ -23,20 +23,27 @@ struct StepId {
 // "4711.0"
 std::string step_text(const StepId& id);
 
+// On rank 0's node.
 struct Ports {
-  std::uint16_t master = 0; // the framework's
-  std::uint16_t store = 0;  // libstep's
-  std::uint16_t jax = 0;    // JAX's coordinator; 0: none
+  std::uint16_t master = 0;      // the framework's
+  std::uint16_t store = 0;       // libstep's
+  std::uint16_t jax = 0;         // JAX's coordinator; 0: none
+  std::uint16_t spare = 0;       // the first of those the program may use as it likes; 0: none
+  std::uint16_t spare_count = 0; // they follow each other
   bool operator==(const Ports&) const = default;
 };
 
 // Slurm's reserved ports of the step ("12054-12056,12060"): the first is the framework's, then
-// libstep's, then JAX's. Nothing when there are fewer than two.
+// libstep's, then JAX's, and what follows the fourth without a gap is spare. Nothing when there
+// are fewer than two.
 Result<std::optional<Ports>> reserved_ports(std::string_view text);
 
-// The candidate number `attempt` (0, 1, ...) of a step in a range of at least 5 ports: three
-// neighbours from a sequence that every node can compute, and that two steps seldom share. The
-// triples are aligned, so that two of them are equal or disjoint. It repeats after
+inline constexpr std::uint16_t kPortBlock = 8; // ports of a candidate: three servers, five spares
+inline constexpr std::uint16_t kFewestPorts = 4 * kPortBlock; // of a range: three blocks or more
+
+// The candidate number `attempt` (0, 1, ...) of a step in a range of kFewestPorts or more: a block
+// of neighbours from a sequence that every node can compute, and that two steps seldom share. The
+// blocks are aligned, so that two of them are equal or disjoint. It repeats after
 // port_candidates() attempts.
 Ports port_candidate(const StepId& id, PortRange range, std::uint32_t attempt);
 std::uint32_t port_candidates(PortRange range);

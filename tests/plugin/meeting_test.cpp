@@ -79,7 +79,7 @@ protected:
     std::vector<std::future<Result<Meeting>>> tasks;
     for (const auto& task : facts)
       tasks.push_back(std::async(std::launch::async,
-                                 [&] { return meet(task, options_, address_, row(task)); }));
+                                 [&] { return meet(task, options_, address_, {row(task), {}}); }));
     std::vector<Result<Meeting>> results;
     for (auto& task : tasks)
       results.push_back(task.get());
@@ -142,7 +142,7 @@ TEST_F(Meetings, ATakenPortMovesRankZeroToTheNext) {
   auto first = port_candidate(facts.id, kDefaultPorts, 0);
   auto taken = listen_on(first.store, false);
   ASSERT_TRUE(taken) << taken.error().message;
-  auto met = meet(facts, options_, address_, row(facts));
+  auto met = meet(facts, options_, address_, {row(facts), {}});
   ASSERT_TRUE(met) << met.error().message;
   EXPECT_EQ(met->plan.ports, port_candidate(facts.id, kDefaultPorts, 1));
 }
@@ -153,13 +153,13 @@ TEST_F(Meetings, TakenReservedPortsAreAnErrorThatNamesThePort) {
   auto taken = *listen_on(0, false);
   auto port = std::to_string(port_of(taken));
   facts.reserved_ports = port + "-" + std::to_string(port_of(taken) + 1);
-  auto met = meet(facts, options_, address_, row(facts));
+  auto met = meet(facts, options_, address_, {row(facts), {}});
   ASSERT_FALSE(met);
   EXPECT_EQ(met.error().message,
             "dt-test-n1 (rank 0): cannot bind port " + port + ": Address already in use");
   // The others do not wait for it.
   auto other = facts_of(4, "dt-test-n2", "4");
-  auto others = meet(other, options_, address_, row(other));
+  auto others = meet(other, options_, address_, {row(other), {}});
   ASSERT_FALSE(others);
   EXPECT_EQ(others.error().message, "");
 }
@@ -167,16 +167,16 @@ TEST_F(Meetings, TakenReservedPortsAreAnErrorThatNamesThePort) {
 TEST_F(Meetings, WithoutABrokerTheFirstCandidateIsTheMeetingPoint) {
   broker_.reset();
   auto zero = facts_of(0, "dt-test-n1", "0-3");
-  auto met = meet(zero, options_, address_, row(zero));
+  auto met = meet(zero, options_, address_, {row(zero), {}});
   ASSERT_TRUE(met) << met.error().message;
   EXPECT_EQ(met->plan.ports, port_candidate(zero.id, kDefaultPorts, 0));
   auto one = facts_of(1, "dt-test-n1", "0-3");
-  auto other = meet(one, options_, address_, row(one));
+  auto other = meet(one, options_, address_, {row(one), {}});
   ASSERT_TRUE(other) << other.error().message;
   EXPECT_EQ(other->plan.ports, met->plan.ports);
   EXPECT_EQ(other->plan.master_address, "127.0.0.1");
   auto four = facts_of(4, "dt-test-n2", "4");
-  auto lost = meet(four, options_, address_, row(four));
+  auto lost = meet(four, options_, address_, {row(four), {}});
   ASSERT_FALSE(lost);
   EXPECT_NE(lost.error().message.find("dt-test-n2 (rank 4) cannot find an address of rank 0's "
                                       "node dt-test-n1"),
@@ -192,12 +192,12 @@ TEST_F(Meetings, WithoutABrokerRankZeroDoesNotMoveAndNobodyWaitsForLong) {
   {
     auto taken = listen_on(ports.store, false);
     ASSERT_TRUE(taken) << taken.error().message;
-    EXPECT_FALSE(meet(zero, options_, address_, row(zero)));
+    EXPECT_FALSE(meet(zero, options_, address_, {row(zero), {}}));
   }
   options_.wait_seconds = 1;
   auto one = facts_of(1, "dt-test-n1", "0-3");
   one.id.step = 1;
-  auto alone = meet(one, options_, address_, row(one));
+  auto alone = meet(one, options_, address_, {row(one), {}});
   ASSERT_FALSE(alone);
   EXPECT_NE(alone.error().message.find("does not find rank 0 on dt-test-n1"), std::string::npos);
 }
@@ -206,7 +206,8 @@ TEST_F(Meetings, ANodeThatNeverComesIsNamed) {
   ASSERT_TRUE(broker_->start({}));
   options_.wait_seconds = 1;
   auto facts = facts_of(4, "dt-test-n2", "4");
-  auto met = meet(facts, options_, address_, row(facts));
+  // srun is to speak first; without its watch this task would, a little later.
+  auto met = meet(facts, options_, address_, {row(facts), {}});
   ASSERT_FALSE(met);
   EXPECT_EQ(met.error().message, "dt-test-n2 (rank 4) waited 1 s for rank 0 on dt-test-n1; no "
                                  "sign of dt-test-n1, dt-test-n3");

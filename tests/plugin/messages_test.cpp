@@ -23,7 +23,7 @@ Report report_of(std::uint32_t rank, const char* node, const char* ranks) {
 
 Report rank_zero(const char* node, const char* ranks) {
   auto report = report_of(0, node, ranks);
-  report.master = Master{node, "10.0.0.3", "eth0", {23001, 23002, 23003}};
+  report.master = Master{node, "10.0.0.3", "eth0", {23001, 23002, 23003, 23004, 5}};
   return report;
 }
 
@@ -36,6 +36,7 @@ TEST(Token, HasOneText) {
 
 TEST(Messages, AReportArrivesAsItWas) {
   auto sent = rank_zero("n3", "0,2");
+  sent.facts = NodeFacts{"n3", "0.1.0", 2, 8, true, "mlx5_0,mlx5_1", 1024, 524288, kUnlimited, 1ull << 36, 12, 24, 6};
   sent.want = Want::kLayout;
   sent.has_row = true;
   auto bytes = encode(sent, kToken);
@@ -56,7 +57,16 @@ TEST(Messages, AReportArrivesAsItWas) {
   EXPECT_EQ(got->node_ranks, "0,2");
   EXPECT_EQ(got->node_list, "n[1-3]");
   EXPECT_EQ(got->master->address, "10.0.0.3");
-  EXPECT_EQ(got->master->ports, (Ports{23001, 23002, 23003}));
+  EXPECT_EQ(got->master->ports, sent.master->ports);
+  EXPECT_EQ(got->facts, sent.facts);
+}
+
+// What an earlier version does not know of lies in bytes that it left at zero.
+TEST(Messages, AReportWithoutFactsHasNone) {
+  auto sent = rank_zero("n3", "0");
+  auto got = decode_report(*encode(sent, kToken), kToken);
+  ASSERT_TRUE(got);
+  EXPECT_FALSE(got->facts);
 }
 
 TEST(Messages, AnAnswerArrivesAsItWas) {
@@ -64,7 +74,7 @@ TEST(Messages, AnAnswerArrivesAsItWas) {
   nonce.fill('x');
   Answer sent;
   sent.status = Status::kReady;
-  sent.master = {"n3", "fd00::3", "ib0", {1025, 1026, 0}};
+  sent.master = {"n3", "fd00::3", "ib0", {1025, 1026, 0, 1028, 1}};
   sent.node_rank = 7;
   sent.node_count = 9;
   sent.layout = "n3=0;n1=1-3";

@@ -120,13 +120,20 @@ TEST(TaskEnvironment, RankZeroGetsDescriptorsAndHugeLayoutsAreLeftOut) {
   auto plan = rank_five();
   plan.store_fd = 100;
   plan.port_fd = 101;
-  plan.ports.jax = 0;
+  plan.ports = {23001, 23002, 0, 23004, 5};
   plan.layout.assign(100'001, 'x');
   auto after = changed(plan, {}, {});
   EXPECT_EQ(after["DIST_TRAIN_STORE_FD"], "100");
   EXPECT_EQ(after["DIST_TRAIN_PORT_FD"], "101");
+  EXPECT_EQ(after["DIST_TRAIN_PORTS"], "23004-23008");
   EXPECT_FALSE(after.contains("DIST_TRAIN_LAYOUT"));
   EXPECT_FALSE(after.contains("JAX_COORDINATOR_ADDRESS"));
+  EXPECT_FALSE(after.contains("DIST_TRAIN_JAX_FD"));
+  plan.ports.jax = 23003;
+  plan.jax_fd = 102;
+  after = changed(plan, {}, {});
+  EXPECT_EQ(after["JAX_COORDINATOR_PORT"], "23003");
+  EXPECT_EQ(after["DIST_TRAIN_JAX_FD"], "102");
 }
 
 TEST(TaskEnvironment, IPv6StoreIsBracketed) {

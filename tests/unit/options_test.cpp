@@ -31,7 +31,7 @@ TEST(Options, CanonicalTextMeansTheSame) {
     auto options = parse_options(c.text);
     ASSERT_TRUE(options) << c.text << ": " << options.error().message;
     EXPECT_EQ(canonical_text(*options), c.canonical);
-    auto again = parse_options(canonical_text(*options));
+    auto again = parse_options(canonical_text(*options), OptionSource::kResolved);
     ASSERT_TRUE(again);
     EXPECT_EQ(*again, *options);
   }
@@ -90,9 +90,13 @@ TEST(Options, RefusesBadValues) {
                           "wait=1e3",
                           "wait=100000",
                           "kill=maybe",
+                          "dry-run=yes",
+                          "dryrun",
                           "limits=max",
                           "env=theirs",
                           "default=on",
+                          "checks=warn",
+                          "port=23000-23030",
                           ",",
                           "lightning",
                           "zero2",
@@ -115,6 +119,16 @@ TEST(Options, SourcesHaveTheirRules) {
   EXPECT_FALSE(parse_options("help", OptionSource::kEnvironment));
   EXPECT_FALSE(parse_options("mode=help", OptionSource::kEnvironment));
   EXPECT_TRUE(parse_options("on,fsdp", OptionSource::kEnvironment));
+  EXPECT_TRUE(parse_options("dry-run"));
+  EXPECT_FALSE(parse_options("dry-run", OptionSource::kEnvironment));
+  EXPECT_FALSE(parse_options("dry-run", OptionSource::kPlugstack));
+  EXPECT_TRUE(parse_options("checks=off", OptionSource::kPlugstack));
+  EXPECT_FALSE(parse_options("checks=off", OptionSource::kEnvironment));
+  EXPECT_FALSE(parse_options("checks=never", OptionSource::kPlugstack));
+  // What srun tells the nodes may have come from anywhere.
+  auto all = merge(*parse_options("dry-run,fsdp"),
+                   *parse_options("checks=warn,default=on", OptionSource::kPlugstack));
+  EXPECT_EQ(parse_options(canonical_text(all), OptionSource::kResolved).operator*(), all);
   auto site = parse_options("default=torch,port=24000-24999", OptionSource::kPlugstack);
   ASSERT_TRUE(site);
   EXPECT_EQ(site->mode, Mode::kTorch);
@@ -133,7 +147,7 @@ TEST(Options, MergeTakesEachWordFromTheHighestVoice) {
 TEST(Options, AnyBytesGiveAValueOrAnError) {
   std::mt19937 random(1);
   const std::string_view pieces[] = {"fsdp", "ddp",   "on",   "off", "mode", "port", "iface", "omp",
-                                     "wait", "=",     ",",    "+",   "^",    "-",    "23000", "1",
+                                     "wait", "dry-run", "=", ",",    "+",   "^",    "-",    "23000", "1",
                                      "keep", "(null", "\xff", "%n",  "",     ".",    "/8",    ":"};
   int values = 0;
   for (int i = 0; i < 20000; ++i) {

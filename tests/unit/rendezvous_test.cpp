@@ -8,8 +8,10 @@ namespace dist_train {
 namespace {
 
 TEST(ReservedPorts, AreTakenInOrder) {
-  EXPECT_EQ(**reserved_ports("12054-12056,12060"), (Ports{12054, 12055, 12056}));
+  EXPECT_EQ(**reserved_ports("12054-12056,12060"), (Ports{12054, 12055, 12056, 12060, 1}));
   EXPECT_EQ(**reserved_ports("12054-12055"), (Ports{12054, 12055, 0}));
+  EXPECT_EQ(**reserved_ports("12054-12060,12062"), (Ports{12054, 12055, 12056, 12057, 4}));
+  EXPECT_EQ(**reserved_ports("12054-12056,12060,12062"), (Ports{12054, 12055, 12056, 12060, 1}));
   EXPECT_EQ(*reserved_ports("12054"), std::nullopt);
   EXPECT_EQ(*reserved_ports(""), std::nullopt);
   for (const char* bad : {"0-3", "65535-65536", "x", "12054;12055"})
@@ -18,11 +20,16 @@ TEST(ReservedPorts, AreTakenInOrder) {
 
 TEST(PortCandidates, StayInTheRangeAndNeverOverlap) {
   for (PortRange range :
-       {PortRange{23000, 27999}, PortRange{1024, 1053}, PortRange{65500, 65535}}) {
+       {PortRange{23000, 27999}, PortRange{1025, 1056}, PortRange{65500, 65535}}) {
     std::set<std::uint16_t> seen;
+    EXPECT_GE(port_candidates(range), 3u);
     for (std::uint32_t attempt = 0; attempt < port_candidates(range); ++attempt) {
       auto ports = port_candidate({4711, 3, 0}, range, attempt);
-      for (auto port : {ports.master, ports.store, ports.jax}) {
+      std::vector all{ports.master, ports.store, ports.jax};
+      for (unsigned i = 0; i < ports.spare_count; ++i)
+        all.push_back(static_cast<std::uint16_t>(ports.spare + i));
+      EXPECT_EQ(all.size(), kPortBlock);
+      for (auto port : all) {
         EXPECT_GE(port, range.low);
         EXPECT_LE(port, range.high);
         EXPECT_TRUE(seen.insert(port).second);
@@ -38,7 +45,7 @@ TEST(PortCandidates, SpreadJobsStepsAndRestarts) {
   for (std::uint32_t job = 1; job <= 20; ++job)
     for (std::uint32_t step = 0; step < 5; ++step)
       first.insert(port_candidate({job, step, 0}, kDefaultPorts, 0).master);
-  EXPECT_GE(first.size(), 90u); // of 100, over 1,666 triples
+  EXPECT_GE(first.size(), 90u); // of 100, over 625 blocks
   EXPECT_NE(port_candidate({1, 0, 0}, kDefaultPorts, 0),
             port_candidate({1, 0, 1}, kDefaultPorts, 0));
 }

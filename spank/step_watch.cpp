@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "spank/step_watch.h"
+
+#include "libstep/core/findings.h"
+#include "libstep/core/report.h"
+#include "spank/names.h"
+
+namespace dist_train {
+
+namespace {
+
+constexpr double kFirstCall = 15; // seconds; a slow prolog may take that long
+constexpr double kNextCalls = 60;
+constexpr double kFactsPatience = 2; // a node's first task may be later than its others
+
+std::string line(const std::string& text) { return "dist-train: " + text + '\n'; }
+
+std::string whole_seconds(double seconds) {
+  return std::to_string(static_cast<long>(seconds)) + " s";
+}
+
+} // namespace
+
+StepWatch::StepWatch(const Options& options, std::uint16_t port)
+    : options_(options), port_(port),
+      table_due_(options.verbose.value_or(false) || options.dry_run.value_or(false)),
+      comparison_due_(options.checks != CheckRule::kOff), next_call_(kFirstCall) {}
+
+Remark StepWatch::look(const RollCall& roll, double seconds) {
+  Remark remark;
+  if (roll.nodes_here() > nodes_here_) {
+    nodes_here_ = roll.nodes_here();
+    last_arrival_ = seconds;
+  }
+  if (table_due_ && roll.all_rows_here()) {
+    table_due_ = false;
+    remark.text += table(roll, seconds);
+  }
+  if (roll.failed())
+    return remark;
+  if (roll.all_nodes_here())
+    compare_nodes(roll, seconds, remark);
+  else
+    call_for_missing(roll, seconds, remark);
+  return remark;
+}
+
+std::string StepWatch::last_words(const RollCall& roll, double seconds) {
+  if (!table_due_ || roll.rows().empty())
+    return "";
+  table_due_ = false;
+  auto world = roll.world_size();
+  auto missing = roll.missing_nodes();
+  return table(roll, seconds) + line(std::to_string(world - roll.rows().size()) + " of " +
+                                     std::to_string(world) + " ranks did not report" +
+                                     (missing.empty() ? "" : "; no sign of " + listing(missing)));
+}
+
+void StepWatch::compare_nodes(const RollCall& roll, double seconds, Remark& remark) {
+  if (complete_since_ < 0)
+    complete_since_ = seconds;
+  if (!comparison_due_ ||
+      (!roll.all_facts_here() && seconds < complete_since_ + kFactsPatience))
+    return;
+  comparison_due_ = false;
+  for (const auto& finding : findings(roll.facts(), roll.world_size(), kPluginVersion)) {
+    if (finding.fatal && options_.checks.value_or(CheckRule::kEnd) == CheckRule::kEnd) {
+      remark.end = Error{finding.text + "; the step is ended", finding.hint};
+      return;
+    }
+    remark.text += line(finding.text + (finding.hint.empty() ? "" : ": " + finding.hint));
+  }
+}
+
+void StepWatch::call_for_missing(const RollCall& roll, double seconds, Remark& remark) {
+  auto wait = options_.wait_seconds.value_or(kDefaultWaitSeconds);
+  auto missing = roll.missing_nodes();
+  auto names = missing.empty() ? "other nodes" : listing(missing);
+  // Where nobody came there may be a firewall, and a step on reserved ports that needs no srun.
+  if (nodes_here_ > 0 && seconds >= last_arrival_ + wait) {
+    remark.end = Error{names + " did not come within " + std::to_string(wait) +
+                           " s of the last node that did; the step is ended",
+                       "the plugin may be missing there, or cannot reach port " +
+                           std::to_string(port_) + " of this host; wait=SECONDS waits longer"};
+    return;
+  }
+  if (seconds < next_call_)
+    return;
+  next_call_ = next_call_ < kNextCalls ? kNextCalls : next_call_ + kNextCalls;
+  if (nodes_here_ == 0) {
+    if (seconds >= kNextCalls) {
+      remark.text += line("no node of the step has shown itself for " + whole_seconds(seconds) +
+                          ". The plugin may be missing there, or cannot reach port " +
+                          std::to_string(port_) + " of this host");
+      next_call_ = 1e18; // said once: the step may do well without srun
+    }
+    return;
+  }
+  remark.text += line(std::to_string(nodes_here_) + " of " + std::to_string(roll.node_count()) +
+                      " nodes are here; waiting for " + names + " (no sign of " +
+                      (missing.size() == 1 ? "it" : "them") + " for " + whole_seconds(seconds) +
+                      "). The plugin may be missing there, or cannot reach port " +
+                      std::to_string(port_) + " of this host");
+}
+
+std::string StepWatch::table(const RollCall& roll, double seconds) const {
+  std::string master = "unknown";
+  if (const auto& m = roll.master()) {
+    master = m->node + ' ' + host_port_text(m->address, m->ports.master);
+    if (!m->interface.empty())
+      master += " (" + m->interface + ')';
+  }
+  return mapping_table({step_text(roll.id()), to_text(options_.mode.value_or(Mode::kTorch)),
+                        roll.world_size(), static_cast<std::uint32_t>(roll.node_count()),
+                        std::move(master), seconds},
+                       roll.rows());
+}
+
+} // namespace dist_train
