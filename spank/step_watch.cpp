@@ -3,6 +3,7 @@
 
 #include "libstep/core/findings.h"
 #include "libstep/core/report.h"
+#include "libstep/core/text.h"
 #include "spank/names.h"
 
 namespace dist_train {
