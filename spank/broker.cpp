@@ -25,13 +25,14 @@ namespace {
 // srun's own limit of open files is often 1,024; more tasks wait in the kernel's queue.
 constexpr std::size_t kMaxConnections = 256;
 constexpr auto kConnectionTime = 10s; // for a report and its answer
+constexpr auto kCrowdedTime = 500ms;  // the same when all places are taken
 constexpr auto kLastReports = 200ms;  // when the step ends
 
 } // namespace
 
 struct Broker::Connection {
   Fd fd;
-  Clock::time_point deadline;
+  Clock::time_point since;
   std::string in = {};
   std::string out = {};
   std::size_t sent = 0;
@@ -111,17 +112,20 @@ void Broker::serve() {
     for (const auto& connection : connections_)
       polled.push_back({connection->fd.get(),
                         static_cast<short>(connection->out.empty() ? POLLIN : POLLOUT), 0});
-    if (poll(polled.data(), polled.size(), stopping ? 20 : 1000) < 0 && errno != EINTR)
+    bool crowded = connections_.size() == kMaxConnections;
+    if (poll(polled.data(), polled.size(), stopping ? 20 : crowded ? 100 : 1000) < 0 &&
+        errno != EINTR)
       break;
     if (polled[0].revents && !stopping) {
       stopping = true;
       end = Clock::now() + kLastReports;
       accept_all();
     }
-    auto now = Clock::now();
+    // Whoever holds places without a word must not keep the tasks out.
+    auto oldest = Clock::now() - (crowded ? Clock::duration(kCrowdedTime) : kConnectionTime);
     for (std::size_t i = 0; i + 2 < polled.size(); ++i) {
       auto& connection = connections_[i];
-      if (connection->deadline < now || (polled[i + 2].revents && !advance(*connection)))
+      if (connection->since < oldest || (polled[i + 2].revents && !advance(*connection)))
         connection.reset();
     }
     std::erase(connections_, nullptr);
@@ -142,7 +146,7 @@ void Broker::accept_all() {
     if (!fd)
       return;
     connections_.push_back(
-        std::make_unique<Connection>(Connection{std::move(fd), Clock::now() + kConnectionTime}));
+        std::make_unique<Connection>(Connection{std::move(fd), Clock::now()}));
     if (!advance(*connections_.back()))
       connections_.pop_back();
   }

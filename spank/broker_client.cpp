@@ -19,6 +19,7 @@ using Clock = std::chrono::steady_clock;
 namespace {
 
 constexpr auto kConnectTime = 5s;
+constexpr int kTries = 3; // where something answers, but wrong: srun may be overrun
 constexpr auto kMentionTime = 1s; // a firewall must not delay a step that needs no answer
 constexpr std::chrono::seconds kExchangeTime = 30s; // srun answers at once, if at all
 
@@ -97,7 +98,7 @@ Exchange exchange(const BrokerAddress& broker, const Report& report, std::chrono
                                    "use --distribution=block or cyclic"});
   auto reached = reach(broker, deadline);
   if (!reached.fd)
-    return failed(reached.refused ? Reach::kNotThere : Reach::kFailed, std::move(reached.error));
+    return failed(reached.refused ? Reach::kNotThere : Reach::kUnreachable, std::move(reached.error));
   std::string in;
   auto place = broker.hosts.front() + " port " + std::to_string(broker.port);
   if (!transmit(reached.fd, *bytes, deadline) || !receive(reached.fd, in, kAnswerSize, deadline) ||
@@ -124,6 +125,7 @@ void mention(const BrokerAddress& broker, const Report& report) {
 Exchange ask(const BrokerAddress& broker, const Report& report, std::chrono::seconds limit) {
   auto deadline = Clock::now() + limit;
   bool was_there = false;
+  int failures = 0;
   std::string missing;
   for (auto pause = 2ms;; pause = std::min<std::chrono::milliseconds>(pause * 2, 500ms)) {
     auto result = exchange(broker, report, limit);
@@ -134,8 +136,10 @@ Exchange ask(const BrokerAddress& broker, const Report& report, std::chrono::sec
       missing = result.answer.note; // somebody came
       deadline = Clock::now() + limit;
     }
-    if (result.reach != Reach::kAnswered || result.answer.status != Status::kPending ||
-        Clock::now() + pause > deadline)
+    bool again = result.reach == Reach::kAnswered ? result.answer.status == Status::kPending
+                                                  : result.reach == Reach::kFailed &&
+                                                        ++failures < kTries;
+    if (!again || Clock::now() + pause > deadline)
       return result;
     std::this_thread::sleep_for(pause);
   }

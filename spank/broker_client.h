@@ -19,9 +19,10 @@ struct BrokerAddress {
 
 enum class Reach {
   kAnswered,
-  kNotThere, // nothing listens: this srun has no broker
-  kGone,     // there was one, and it ended: so does the step
-  kFailed,   // it cannot be reached, or does not answer as ours would
+  kNotThere,    // nothing listens: this srun has no broker
+  kGone,        // there was one, and it ended: so does the step
+  kUnreachable, // no connection in time
+  kFailed,      // it does not answer as ours would
 };
 
 struct Exchange {

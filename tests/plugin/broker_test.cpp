@@ -80,6 +80,17 @@ TEST_F(Served, StrangersAndHalfMessagesDoNotDisturb) {
   EXPECT_EQ(ask(address_, report_of(0, 1), 10s).answer.status, Status::kReady);
 }
 
+TEST_F(Served, WhoTakesEveryPlaceAndSaysNothingKeepsNobodyOut) {
+  ASSERT_TRUE(broker_->start({}));
+  auto deadline = std::chrono::steady_clock::now() + 30s;
+  std::vector<Fd> silent;
+  for (int i = 0; i < 600; ++i)
+    silent.push_back(*connect_to("127.0.0.1", broker_->port(), deadline));
+  auto result = ask(address_, report_of(0, 1), 20s);
+  EXPECT_EQ(result.answer.status, Status::kReady) << result.error.message;
+  EXPECT_LT(std::chrono::steady_clock::now(), deadline - 20s); // some places free up each half second
+}
+
 TEST_F(Served, AWaitingTaskLearnsThatSrunEnded) {
   ASSERT_TRUE(broker_->start({}));
   std::thread task([&] { EXPECT_EQ(ask(address_, report_of(1, 3), 60s).reach, Reach::kGone); });
