@@ -32,6 +32,9 @@ NodeFacts gather_node_facts(const SlurmFacts& facts, const IdSet& cpus, std::uin
   node.node = facts.node_name;
   node.plugin_version = kPluginVersion;
   node.local_ranks = static_cast<std::uint32_t>(facts.node_ranks.size());
+  auto devices = task_devices(facts.environment, node.local_ranks, gpu_vendor());
+  node.gpus = devices.count;
+  node.gpus_isolated = devices.isolated;
   node.hcas = rdma_devices();
   auto files = open_files_limit();
   node.open_files = program_limit(facts, "SLURM_RLIMIT_NOFILE", files);

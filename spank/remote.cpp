@@ -3,6 +3,7 @@
 
 #include "libstep/core/text.h"
 #include "libstep/os/affinity.h"
+#include "libstep/os/limits.h"
 #include "libstep/os/port.h"
 #include "spank/meeting.h"
 #include "spank/names.h"
@@ -53,15 +54,10 @@ BrokerAddress broker_of(spank_t spank) {
   return broker;
 }
 
-// Entry LOCAL_RANK of the devices the task may see.
-std::string gpu_of(const SlurmFacts& facts) {
-  auto found = facts.environment.find("CUDA_VISIBLE_DEVICES");
-  if (found == facts.environment.end())
-    return "-";
-  auto devices = split(found->second, ',');
-  if (devices.size() == 1)
-    return std::string(devices.front());
-  return facts.local_rank < devices.size() ? std::string(devices[facts.local_rank]) : "-";
+// The task's own GPU as Slurm names it.
+std::string gpu_of(const TaskDevices& devices, std::uint32_t local_rank) {
+  auto own = own_device(devices, local_rank, false);
+  return own && *own < devices.names.size() ? devices.names[*own] : "-";
 }
 
 // Tasks that Slurm did not bind share the CPUs of their node, and would each start as many threads
@@ -102,11 +98,13 @@ Result<void> become_rank(spank_t spank, const Options& options) {
 
   auto cpus = allowed_cpus();
   auto cores = cores_of(*facts, cpus);
+  auto local_tasks = static_cast<std::uint32_t>(facts->node_ranks.size());
+  auto devices = task_devices(facts->environment, local_tasks, gpu_vendor());
   MappingRow row;
   row.node = facts->node_name;
   row.rank = facts->rank;
   row.local_rank = facts->local_rank;
-  row.gpu = gpu_of(*facts);
+  row.gpu = gpu_of(devices, facts->local_rank);
   row.cores = cpus.empty() ? "-" : id_set_text(cpus);
   std::optional<NodeFacts> node;
   if (facts->local_rank == 0)
@@ -119,6 +117,7 @@ Result<void> become_rank(spank_t spank, const Options& options) {
 
   auto& plan = meeting->plan;
   plan.cores = cores;
+  plan.jax_devices = jax_device_ids(devices, facts->local_rank, local_tasks, false);
   if (meeting->store) {
     auto store = hand_over(std::move(meeting->store));
     auto held = hand_over(std::move(meeting->held));

@@ -85,6 +85,11 @@ EnvPlan task_environment(const TaskPlan& plan, const Options& options,
     changes.set("JAX_PROCESS_ID", plan.rank);
   }
 
+  // What an outer step of ours has left is another task's.
+  if (!plan.jax_devices.empty() &&
+      (!changes.inherited("JAX_LOCAL_DEVICE_IDS") || changes.inherited("DIST_TRAIN_STEP")))
+    changes.set("JAX_LOCAL_DEVICE_IDS", plan.jax_devices);
+
   auto omp = options.omp.value_or(OmpRule{});
   if (omp.kind == OmpRule::kFixed)
     changes.set("OMP_NUM_THREADS", omp.threads);

@@ -28,6 +28,7 @@ struct TaskPlan {
   std::string token;       // 32 lower-case hexadecimal digits
   std::string interface;   // of this node, towards master_address; "" if unknown
   std::uint32_t cores = 0; // physical cores for this task alone; 0 if unknown
+  std::string jax_devices; // jax_device_ids(); "" leaves the variable alone
   int store_fd = -1;       // rank 0 only: inherited listening socket on ports.store
   int port_fd = -1;        // rank 0 only: inherited socket that holds ports.master
   int jax_fd = -1;         // rank 0 only: inherited socket that holds ports.jax

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 #include <vector>
 
 namespace dist_train {
@@ -58,6 +59,12 @@ std::string rdma_devices(const char* folder) {
   for (const auto& name : names)
     text += (text.empty() ? "" : ",") + name;
   return text;
+}
+
+GpuVendor gpu_vendor() {
+  if (access("/proc/driver/nvidia", F_OK) == 0)
+    return GpuVendor::kNvidia;
+  return access("/sys/class/kfd/kfd", F_OK) == 0 ? GpuVendor::kAmd : GpuVendor::kUnknown;
 }
 
 } // namespace dist_train

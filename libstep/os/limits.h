@@ -2,6 +2,8 @@
 // What this process and its node may use: limits, shared memory, RDMA devices.
 #pragma once
 
+#include "libstep/core/devices.h"
+
 #include <cstdint>
 #include <string>
 
@@ -22,5 +24,8 @@ std::uint64_t filesystem_size(const char* path);
 // RDMA devices of the node, sorted, "mlx5_0,mlx5_1"; "" if there is none. Names that do not look
 // like one are left out.
 std::string rdma_devices(const char* folder = "/sys/class/infiniband");
+
+// Whose GPU driver is loaded.
+GpuVendor gpu_vendor();
 
 } // namespace dist_train

@@ -21,6 +21,7 @@ TaskPlan rank_five() {
   plan.token = "00112233445566778899aabbccddeeff";
   plan.interface = "eth0";
   plan.cores = 4;
+  plan.jax_devices = "0,1";
   return plan;
 }
 
@@ -55,6 +56,7 @@ TEST(TaskEnvironment, IsTheWholeContract) {
       {"JAX_COORDINATOR_PORT", "23003"},
       {"JAX_NUM_PROCESSES", "6"},
       {"JAX_PROCESS_ID", "5"},
+      {"JAX_LOCAL_DEVICE_IDS", "0,1"},
       {"OMP_NUM_THREADS", "4"},
       {"GLOO_SOCKET_IFNAME", "eth0"},
       {"TP_SOCKET_IFNAME", "eth0"},
@@ -114,6 +116,16 @@ TEST(TaskEnvironment, ThreadsAndInterfacesOfTheUserStay) {
   Options keep;
   keep.omp = OmpRule{OmpRule::kKeep, 0};
   EXPECT_FALSE(changed(rank_five(), keep, {}).contains("OMP_NUM_THREADS"));
+}
+
+TEST(TaskEnvironment, JaxDevicesOfTheUserStayButNotThoseOfAnOuterStep) {
+  Environment before{{"JAX_LOCAL_DEVICE_IDS", "3"}};
+  EXPECT_EQ(changed(rank_five(), {}, before)["JAX_LOCAL_DEVICE_IDS"], "3");
+  before["DIST_TRAIN_STEP"] = "4711.0";
+  EXPECT_EQ(changed(rank_five(), {}, before)["JAX_LOCAL_DEVICE_IDS"], "0,1");
+  auto without = rank_five();
+  without.jax_devices = "";
+  EXPECT_FALSE(changed(without, {}, {}).contains("JAX_LOCAL_DEVICE_IDS"));
 }
 
 TEST(TaskEnvironment, RankZeroGetsDescriptorsAndHugeLayoutsAreLeftOut) {

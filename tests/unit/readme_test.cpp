@@ -42,6 +42,7 @@ TEST(Readme, NamesEveryVariable) {
   plan.cores = 1;
   plan.interface = "eth0";
   plan.ports = {1, 2, 3};
+  plan.jax_devices = "0";
   const auto text = readme();
   for (const auto& change : task_environment(plan, {}, {}).changes)
     if (!change.name.starts_with("DIST_TRAIN_")) {
