@@ -71,10 +71,10 @@ std::uint32_t cores_of(const SlurmFacts& facts, const IdSet& cpus) {
   return cores == 0 ? 0 : std::max(1u, cores / std::max(1u, sharing));
 }
 
-// The limit as it is now, and as slurmstepd sets it again after this hook from srun's.
+// The limit as it is now (slurmd's), and as slurmstepd sets it again after this hook from srun's.
 void raise_open_files(spank_t spank) {
   rlimit limit;
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max)
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
     return;
   limit.rlim_cur = limit.rlim_max;
   setrlimit(RLIMIT_NOFILE, &limit);

@@ -60,8 +60,7 @@ std::string StepWatch::last_words(const RollCall& roll, double seconds) {
 void StepWatch::compare_nodes(const RollCall& roll, double seconds, Remark& remark) {
   if (complete_since_ < 0)
     complete_since_ = seconds;
-  if (!comparison_due_ ||
-      (!roll.all_facts_here() && seconds < complete_since_ + kFactsPatience))
+  if (!comparison_due_ || (!roll.all_facts_here() && seconds < complete_since_ + kFactsPatience))
     return;
   comparison_due_ = false;
   for (const auto& finding : findings(roll.facts(), roll.world_size(), kPluginVersion)) {
@@ -69,7 +68,7 @@ void StepWatch::compare_nodes(const RollCall& roll, double seconds, Remark& rema
       remark.end = Error{finding.text + "; the step is ended", finding.hint};
       return;
     }
-    remark.text += line(finding.text + (finding.hint.empty() ? "" : ": " + finding.hint));
+    remark.text += line(finding.text + (finding.hint.empty() ? "" : "; fix: " + finding.hint));
   }
 }
 

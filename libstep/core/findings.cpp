@@ -4,6 +4,7 @@
 #include "libstep/core/text.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace dist_train {
 
@@ -33,14 +34,19 @@ std::string size_text(std::uint64_t bytes) {
                        : std::to_string(bytes / 1024) + " KiB";
 }
 
-// Names of the nodes of which something is true.
+// The nodes of which something is true.
 template <typename Test>
-std::vector<std::string> names_where(const Nodes& nodes, Test test) {
+Nodes those_where(const Nodes& nodes, Test test) {
+  Nodes those;
+  std::copy_if(nodes.begin(), nodes.end(), std::back_inserter(those), test);
+  return those;
+}
+
+std::string names_of(const Nodes& nodes) {
   std::vector<std::string> names;
   for (const auto& node : nodes)
-    if (test(node))
-      names.push_back(node.node);
-  return names;
+    names.push_back(node.node);
+  return listing(names);
 }
 
 // Nodes that agree on a value.
@@ -94,38 +100,34 @@ bool gpus_follow_tasks(const Nodes& nodes) {
 }
 
 void check_gpu_counts(const Nodes& nodes, Found& found) {
-  auto short_of = names_where(nodes, [](const NodeFacts& node) {
+  auto few = those_where(nodes, [](const NodeFacts& node) {
     return !node.gpus_isolated && node.gpus > 0 && node.gpus < node.local_ranks;
   });
   auto groups = groups_by(nodes, [](const NodeFacts& node) { return std::to_string(node.gpus); });
   if (groups.size() > 1 && !gpus_follow_tasks(nodes)) {
+    found.push_back({difference(groups, "sees", " GPUs") +
+                         (few.empty() ? "" : "; too few for the tasks of " + names_of(few)),
+                     "leave the node out (--exclude) or ask for as many tasks as it has GPUs; "
+                     "`scontrol show node` tells what it has lost",
+                     !few.empty()});
+  } else if (!few.empty()) {
+    const auto& node = few.front();
     found.push_back(
-        {difference(groups, "sees", " GPUs") +
-             (short_of.empty() ? "" : "; too few for the tasks of " + listing(short_of)),
-         "`scontrol show node` tells what a node lost; --exclude leaves it out, and "
-         "--ntasks-per-node as many tasks as it has GPUs",
-         !short_of.empty()});
-  } else if (!short_of.empty()) {
-    const auto& node = *std::find_if(nodes.begin(), nodes.end(), [&](const NodeFacts& facts) {
-      return facts.node == short_of.front();
-    });
-    found.push_back({count_text(node.local_ranks, "task") + " share " +
-                         count_text(node.gpus, "GPU") + " on " + listing(short_of) +
-                         ": NCCL refuses two ranks on one GPU (\"Duplicate GPU\")",
-                     "ask for as many tasks as GPUs, or more GPUs (--gpus-per-node=" +
-                         std::to_string(node.local_ranks) + ')'});
+        {count_text(node.local_ranks, "task") + " share " + count_text(node.gpus, "GPU") + " on " +
+             names_of(few) + ", and NCCL refuses two ranks on one (\"Duplicate GPU\")",
+         "as many tasks as GPUs, or --gpus-per-node=" + std::to_string(node.local_ranks)});
   }
 }
 
 void check_isolation(const Nodes& nodes, Found& found) {
-  auto names = names_where(nodes, [](const NodeFacts& node) { return node.gpus_isolated; });
-  if (!names.empty())
-    found.push_back({"each task on " + listing(names) +
-                         " sees its own GPU only: set_device(LOCAL_RANK) fails in all but the "
+  auto isolated = those_where(nodes, [](const NodeFacts& node) { return node.gpus_isolated; });
+  if (!isolated.empty())
+    found.push_back({"each task on " + names_of(isolated) +
+                         " sees GPUs of its own only: set_device(LOCAL_RANK) fails beyond the "
                          "first, and NCCL may lose NVLink between them",
-                     "instead of --gpus-per-task or --ntasks-per-gpu ask with --gpus-per-node=N or "
-                     "--gpus=N, and --gpu-bind=none; from Slurm 23.11 on "
-                     "--gres-flags=allow-task-sharing does as well"});
+                     "--gpus-per-node=N or --gpus=N with --gpu-bind=none, instead of "
+                     "--gpus-per-task, --ntasks-per-gpu or another --gpu-bind; from Slurm 23.11 on "
+                     "--gres-flags=allow-task-sharing will do"});
 }
 
 void check_hcas(const Nodes& nodes, Found& found) {
@@ -136,8 +138,8 @@ void check_hcas(const Nodes& nodes, Found& found) {
   });
   if (groups.size() > 1)
     found.push_back({"RDMA devices differ: " + difference(groups, "has", ""),
-                     "look for a link that is down (ibstat); one NCCL_IB_HCA for all nodes cannot "
-                     "be right, leave it unset"});
+                     "look for a device that is missing or has another name (ibstat), and leave "
+                     "NCCL_IB_HCA unset: no one value is right on all nodes"});
 }
 
 void check_versions(Nodes nodes, std::string_view srun, Found& found) {
@@ -147,103 +149,96 @@ void check_versions(Nodes nodes, std::string_view srun, Found& found) {
   std::erase_if(nodes, [](const NodeFacts& node) { return node.plugin_version.empty(); });
   auto groups = groups_by(nodes, [](const NodeFacts& node) { return node.plugin_version; });
   if (groups.size() > 1)
-    found.push_back(
-        {"plugin versions differ: " + difference(groups, "has", ""),
-         "a release works with the one before it; install one everywhere when you can"});
+    found.push_back({"plugin versions differ: " + difference(groups, "has", ""),
+                     "one version everywhere (a release works with the one before it only)"});
 }
 
 void check_open_files(const Nodes& nodes, std::uint32_t world_size, Found& found) {
   const auto needed = kFilesPerRank * world_size;
-  auto short_of = [&](const NodeFacts& node) {
+  auto few = those_where(nodes, [&](const NodeFacts& node) {
     return node.open_files > 0 && node.open_files < needed;
-  };
-  auto names = names_where(nodes, short_of);
-  if (names.empty())
+  });
+  if (few.empty())
     return;
-  auto soft = kUnlimited, hard = kUnlimited;
-  for (const auto& node : nodes)
-    if (short_of(node)) {
-      soft = std::min(soft, node.open_files);
-      hard = std::min(hard, std::max(node.open_files_hard, node.open_files));
-    }
-  auto admin = "LimitNOFILE= in slurmd's unit raises it (and in slurm.conf "
-               "PropagateResourceLimitsExcept=NOFILE, for Slurm passes on the submitting shell's)";
-  auto limit = "the hard limit is " + std::to_string(hard);
-  found.push_back({"a task may open " + std::to_string(soft) + " files on " + listing(names) +
-                       "; " + count_text(world_size, "rank") + " may need " +
-                       std::to_string(needed) + " (\"Too many open files\")",
-                   hard >= needed ? "--dist-train=limits=raise raises that to the hard limit, " +
-                                        (hard == kUnlimited ? "unlimited" : std::to_string(hard))
-                   : hard > soft
-                       ? "--dist-train=limits=raise is not enough, " + limit + "; " + admin
-                       : limit + " too; " + admin});
+  auto soft = std::ranges::min(few, {}, &NodeFacts::open_files).open_files;
+  auto hard = std::ranges::min(few, {}, &NodeFacts::open_files_hard).open_files_hard;
+  const std::string admin =
+      "LimitNOFILE= in slurmd's unit, and PropagateResourceLimitsExcept=NOFILE in slurm.conf "
+      "(otherwise the submitting shell's limit counts)";
+  const auto hard_text = hard == kUnlimited ? "unlimited" : std::to_string(hard);
+  found.push_back({"a task may open " + std::to_string(soft) + " files on " + names_of(few) + "; " +
+                       count_text(world_size, "rank") + " may need " + std::to_string(needed) +
+                       " (\"Too many open files\")",
+                   hard >= needed
+                       ? "--dist-train=limits=raise (the hard limit is " + hard_text + ')'
+                       : admin + ", because the hard limit is " + hard_text + " only"});
 }
 
 void check_locked_memory(const Nodes& nodes, Found& found) {
-  auto limited = [](const NodeFacts& node) {
+  auto limited = those_where(nodes, [](const NodeFacts& node) {
     return !node.hcas.empty() && node.locked_memory > 0 && node.locked_memory < kEnoughLockedMemory;
-  };
-  auto names = names_where(nodes, limited);
-  if (names.empty())
+  });
+  if (limited.empty())
     return;
-  auto lowest = kUnlimited;
-  for (const auto& node : nodes)
-    if (limited(node))
-      lowest = std::min(lowest, node.locked_memory);
-  found.push_back({"a task may lock " + size_text(lowest) + " of memory on " + listing(names) +
-                       ", where there are RDMA devices: registering buffers will fail (ibv_reg_mr, "
-                       "ibv_create_cq: \"Cannot allocate memory\")",
-                   "LimitMEMLOCK=infinity in slurmd's unit, and in slurm.conf "
-                   "PropagateResourceLimitsExcept=MEMLOCK (Slurm passes on the submitting shell's "
-                   "limit; `ulimit -l` shows it)"});
+  auto lowest = std::ranges::min(limited, {}, &NodeFacts::locked_memory).locked_memory;
+  found.push_back({"a task may lock " + size_text(lowest) + " of memory on " + names_of(limited) +
+                       ", and RDMA registers more (ibv_reg_mr, ibv_create_cq: \"Cannot allocate "
+                       "memory\")",
+                   "LimitMEMLOCK=infinity in slurmd's unit, and "
+                   "PropagateResourceLimitsExcept=MEMLOCK in slurm.conf (otherwise the submitting "
+                   "shell's limit counts, `ulimit -l`)"});
 }
 
 void check_shared_memory(const Nodes& nodes, Found& found) {
-  auto small = [](const NodeFacts& node) {
+  auto small = those_where(nodes, [](const NodeFacts& node) {
     return node.shared_memory > 0 && node.shared_memory < kSharedMemoryPerRank * node.local_ranks;
-  };
-  auto names = names_where(nodes, small);
-  if (names.empty())
+  });
+  if (small.empty())
     return;
-  const auto& node = *std::find_if(nodes.begin(), nodes.end(), small);
-  auto needed = size_text(kSharedMemoryPerRank * node.local_ranks);
-  found.push_back({"/dev/shm holds " + size_text(node.shared_memory) + " on " + listing(names) +
-                       "; " + count_text(node.local_ranks, "task") + " may need " + needed +
+  const auto node = std::ranges::min(small, {}, &NodeFacts::shared_memory);
+  found.push_back({"/dev/shm holds " + size_text(node.shared_memory) + " on " + names_of(small) +
+                       "; " + count_text(node.local_ranks, "task") + " may need " +
+                       size_text(kSharedMemoryPerRank * node.local_ranks) +
                        " (\"Bus error\" in NCCL or a data loader)",
-                   "as root on the node: mount -o remount,size=50% /dev/shm"});
+                   "mount -o remount,size=50% /dev/shm, as root on the node"});
 }
 
-// CPUs the job asked for that its step did not get.
+// The step did not get the CPUs that the job asked for.
 bool lacks_cpus(const NodeFacts& node) {
   return node.task_cpus > 0 && node.task_cpus < node.cpus_per_task;
 }
 
 void check_cpus_per_task(const Nodes& nodes, Found& found) {
-  auto names = names_where(nodes, lacks_cpus);
-  if (names.empty())
+  auto few = those_where(nodes, lacks_cpus);
+  if (few.empty())
     return;
-  const auto& node = *std::find_if(nodes.begin(), nodes.end(), lacks_cpus);
+  const auto node = std::ranges::min(few, {}, &NodeFacts::task_cpus);
   auto asked = std::to_string(node.cpus_per_task);
-  found.push_back({"the job asked for " + asked + " CPUs a task (SLURM_CPUS_PER_TASK), a task on " +
-                       listing(names) + " has " + std::to_string(node.task_cpus),
-                   "srun -c " + asked + ", or export SRUN_CPUS_PER_TASK=" + asked +
-                       ": Slurm 22.05 to 23.02 does not hand --cpus-per-task on to srun; unset "
-                       "SLURM_CPUS_PER_TASK where it is left from another job"});
+  found.push_back({"SLURM_CPUS_PER_TASK is " + asked + ", but a task on " + names_of(few) +
+                       " may use " + count_text(node.task_cpus, "CPU"),
+                   "srun -c " + asked + " or SRUN_CPUS_PER_TASK=" + asked +
+                       " (in Slurm 22.05 to 23.02 srun does not inherit --cpus-per-task), or unset "
+                       "SLURM_CPUS_PER_TASK where another job has left it"});
 }
 
 void check_cores(const Nodes& nodes, Found& found) {
-  auto starved = [](const NodeFacts& node) {
-    auto gpus = node.gpus_isolated ? node.gpus : node.gpus / std::max(1u, node.local_ranks);
-    return node.gpus > 0 && node.task_cores > 0 && !lacks_cpus(node) &&
-           node.task_cores < kCoresPerGpu * std::max(1u, gpus);
+  // Of a task; those that share one count it as theirs.
+  auto gpus_of = [](const NodeFacts& node) {
+    auto tasks = node.gpus_isolated ? 1 : std::max(1u, node.local_ranks);
+    return std::max(1u, node.gpus / tasks);
   };
-  auto names = names_where(nodes, starved);
-  if (names.empty())
+  auto starved = those_where(nodes, [&](const NodeFacts& node) {
+    return node.gpus > 0 && node.task_cores > 0 && !lacks_cpus(node) &&
+           node.task_cores < kCoresPerGpu * gpus_of(node);
+  });
+  if (starved.empty())
     return;
-  const auto& node = *std::find_if(nodes.begin(), nodes.end(), starved);
-  found.push_back({"a task on " + listing(names) + " has " + count_text(node.task_cores, "core") +
-                       " for its GPU: data loader and NCCL will keep it waiting",
-                   "ask for more: srun -c N (at least 2 a GPU)"});
+  const auto node = std::ranges::min(starved, {}, &NodeFacts::task_cores);
+  found.push_back({"a task on " + names_of(starved) + " has " +
+                       count_text(node.task_cores, "core") + " for " +
+                       count_text(gpus_of(node), "GPU") +
+                       ", which will wait for its data loader and for NCCL's threads",
+                   "srun -c N, at least 2 cores a GPU"});
 }
 
 } // namespace
