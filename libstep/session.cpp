@@ -174,9 +174,14 @@ std::optional<Refusal> open_session(Session& session, double connect_seconds) {
   if (!client)
     return refuse(STEP_ERR_SYSTEM, client.error());
   session.client = *std::move(client);
-  Reply reply = session.client->call(Introduce{session.identity.node_name.substr(0, kMaxNodeName)});
-  if (reply.code != STEP_OK)
-    return refuse(reply.code, std::move(reply.error));
+  // A launcher that named every rank's node here did so in rank 0, too.
+  const auto& nodes = session.identity.nodes;
+  if (std::find(nodes.begin(), nodes.end(), "") != nodes.end()) {
+    Reply reply =
+        session.client->call(Introduce{session.identity.node_name.substr(0, kMaxNodeName)});
+    if (reply.code != STEP_OK)
+      return refuse(reply.code, std::move(reply.error));
+  }
   return std::nullopt;
 }
 

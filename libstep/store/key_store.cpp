@@ -70,7 +70,9 @@ void KeyStore::begin(Pending pending, std::vector<Answer>& out) {
     return out.push_back(
         failure(pending.waiter, STEP_ERR_NOT_FOUND,
                 {"there is no key " + quoted(*missing), "set it first, or wait for it"}));
-  if (const auto lost = roster_.all(Presence::kLost); !lost.empty())
+  if (const auto lost = roster_.someone_gone() ? roster_.all(Presence::kLost)
+                                               : std::vector<std::uint32_t>();
+      !lost.empty())
     return out.push_back(
         failure(pending.waiter, STEP_ERR_LOST,
                 {"waiting for key " + quoted(*missing) + ": " + roster_.describe(lost) +

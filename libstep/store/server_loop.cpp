@@ -27,7 +27,8 @@ constexpr std::size_t kQueueMax = 256u << 20; // a rank that reads no answers is
 } // namespace
 
 Server::Loop::Loop(ServerOptions options)
-    : options_(std::move(options)), roster_(options_.nodes), by_rank_(options_.nodes.size(), -1) {}
+    : options_(std::move(options)), roster_(options_.nodes), by_rank_(options_.nodes.size(), -1),
+      block_(kReadPiece, '\0') {}
 
 Result<void> Server::Loop::prepare(Socket own_end) {
   epoll_ = Socket(::epoll_create1(EPOLL_CLOEXEC));
@@ -42,10 +43,10 @@ Result<void> Server::Loop::prepare(Socket own_end) {
   if (options_.listener) {
     if (::fcntl(options_.listener.get(), F_SETFL, O_NONBLOCK) != 0)
       return Error{system_text("fcntl", errno)};
+    tune_stream(options_.listener); // what it accepts is tuned alike
     resume_accepting();
   }
   Connection own;
-  own.phase = Connection::Phase::kOpen;
   by_rank_[0] = own_end.get();
   roster_.mark(0, Presence::kHere);
   own.fd = std::move(own_end);
@@ -69,7 +70,7 @@ void Server::Loop::run() {
 }
 
 void Server::Loop::serve() {
-  std::array<epoll_event, 64> events;
+  std::array<epoll_event, 256> events;
   for (;;) {
     const int count = ::epoll_wait(epoll_.get(), events.data(), events.size(),
                                    milliseconds_until(next_deadline()));
@@ -99,20 +100,22 @@ void Server::Loop::serve() {
 
 bool Server::Loop::advance(Connection& connection, TimePoint now) {
   try {
-    if (!write(connection) || !read(connection, now))
-      return false;
+    if (!connection.out.empty()) {
+      if (!write(connection))
+        return false;
+      watch(connection);
+    }
+    return read(connection, now);
   } catch (const std::bad_alloc&) {
     return false; // too large for this machine: the rank that sent it goes, the others stay
   }
-  watch(connection);
-  return true;
 }
 
 TimePoint Server::Loop::next_deadline() const {
   TimePoint next = std::min(keys_.next_deadline(), collectives_.next_deadline());
   next = std::min({next, stop_at_, resume_at_});
   if (!strangers_.empty())
-    next = std::min(next, connections_.at(strangers_.front()).deadline);
+    next = std::min(next, connections_.at(strangers_.front()).handshake->deadline);
   return next;
 }
 
@@ -160,21 +163,23 @@ void Server::Loop::accept_all(TimePoint now) {
       }
       continue; // a peer that left again before it was accepted
     }
-    tune_stream(fd);
     const int number = fd.get();
     Connection connection;
     connection.fd = std::move(fd);
-    connection.deadline = now + kHandshake;
-    if (!add(std::move(connection)))
+    connection.handshake = std::make_unique<Handshake>();
+    connection.handshake->deadline = now + kHandshake;
+    connection.handshake->place = strangers_.insert(strangers_.end(), number);
+    if (!add(std::move(connection))) {
+      strangers_.pop_back();
       continue;
-    strangers_.push_back(number);
+    }
     if (strangers_.size() > roster_.world() + kStrangers)
       drop(strangers_.front()); // a rank that meets this fate tries again
   }
 }
 
 void Server::Loop::shed_strangers(TimePoint now) {
-  while (!strangers_.empty() && connections_.at(strangers_.front()).deadline <= now)
+  while (!strangers_.empty() && connections_.at(strangers_.front()).handshake->deadline <= now)
     drop(strangers_.front());
 }
 
@@ -203,39 +208,56 @@ void Server::Loop::watch(Connection& connection) {
 bool Server::Loop::read(Connection& connection, TimePoint now) {
   // A few pieces at a time, so that one rank's large value does not hold up the others.
   for (int i = 0; i < 4 && !connection.closing && connection.queued < kQueueMax; ++i) {
-    const std::size_t have = connection.in.size();
-    connection.in.resize(have + kReadPiece);
-    const ssize_t got = ::recv(connection.fd.get(), connection.in.data() + have, kReadPiece, 0);
-    const int error = errno;
-    connection.in.resize(have + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    const ssize_t got = ::recv(connection.fd.get(), block_.data(), block_.size(), 0);
     if (got == 0)
       return false;
     if (got < 0)
-      return error == EAGAIN || error == EINTR;
-    if (!consume(connection, now))
+      return errno == EAGAIN || errno == EINTR;
+    std::string_view bytes(block_.data(), static_cast<std::size_t>(got));
+    if (!connection.in.empty())
+      bytes = connection.in.append(bytes);
+    const auto used = consume(connection, bytes, now);
+    if (!used)
       return false;
+    if (*used == bytes.size())
+      std::string().swap(connection.in); // frees it, too
+    else if (connection.in.empty())
+      connection.in = bytes.substr(*used);
+    else
+      connection.in.erase(0, *used);
+    if (static_cast<std::size_t>(got) < block_.size())
+      break; // that was all for now
   }
   return !connection.closing || !connection.out.empty();
 }
 
 void Server::Loop::queue(Connection& connection, std::string head, Body body) {
+  touched_.push_back(connection.fd.get());
   connection.queued += head.size() + (body ? body->size() : 0);
   connection.out.push_back({std::move(head), std::move(body)});
 }
 
 bool Server::Loop::write(Connection& connection) {
   while (!connection.out.empty()) {
-    const auto& [head, body] = connection.out.front();
-    const std::size_t body_size = body ? body->size() : 0;
-    const std::size_t from_head = std::min(connection.sent, head.size());
-    const std::size_t from_body = connection.sent - from_head;
-    // send() does not write through the pointer, but iovec has no const.
-    iovec parts[2] = {
-        {const_cast<char*>(head.data()) + from_head, head.size() - from_head},
-        {body ? const_cast<char*>(body->data()) + from_body : nullptr, body_size - from_body}};
+    std::array<iovec, 16> parts;
+    std::size_t count = 0;
+    std::size_t skip = connection.sent;
+    const auto put = [&](const std::string& text) {
+      // sendmsg() does not write through the pointer, but iovec has no const.
+      if (skip < text.size())
+        parts[count++] = {const_cast<char*>(text.data()) + skip, text.size() - skip};
+      skip -= std::min(skip, text.size());
+    };
+    for (const auto& [head, body] : connection.out) {
+      if (count + 2 > parts.size())
+        break;
+      put(head);
+      if (body)
+        put(*body);
+    }
     msghdr message{};
-    message.msg_iov = parts;
-    message.msg_iovlen = 2;
+    message.msg_iov = parts.data();
+    message.msg_iovlen = count;
     const ssize_t sent = ::sendmsg(connection.fd.get(), &message, MSG_NOSIGNAL);
     if (sent < 0) {
       if (errno == EINTR)
@@ -243,31 +265,35 @@ bool Server::Loop::write(Connection& connection) {
       return errno == EAGAIN;
     }
     connection.sent += static_cast<std::size_t>(sent);
-    if (connection.sent == head.size() + body_size) {
-      connection.queued -= connection.sent;
-      connection.sent = 0;
+    connection.queued -= static_cast<std::size_t>(sent);
+    while (!connection.out.empty()) {
+      const auto& [head, body] = connection.out.front();
+      const std::size_t size = head.size() + (body ? body->size() : 0);
+      if (connection.sent < size)
+        break;
+      connection.sent -= size;
       connection.out.pop_front();
     }
   }
   return !connection.closing;
 }
 
-// Queues what has been answered and drops what has ended, until neither leads to more.
+// Queues what has been answered, writes, and drops what has ended, until neither leads to more.
 void Server::Loop::settle() {
-  while (!answers_.empty() || !ended_.empty()) {
-    std::vector<int> touched;
+  while (!answers_.empty() || !touched_.empty() || !ended_.empty()) {
     for (auto& made : std::exchange(answers_, {})) {
       const int fd = by_rank_[made.rank];
       if (fd < 0)
         continue;
       const auto length = static_cast<std::uint32_t>(made.body ? made.body->size() : 0);
       queue(connections_.at(fd), encode(Header{length, made.id, made.kind}), made.body);
-      touched.push_back(fd);
     }
-    for (const int fd : touched) {
-      Connection& connection = connections_.at(fd);
-      if (write(connection))
-        watch(connection);
+    for (const int fd : std::exchange(touched_, {})) {
+      const auto found = connections_.find(fd);
+      if (found == connections_.end())
+        continue;
+      if (write(found->second))
+        watch(found->second);
       else
         ended_.push_back(fd);
     }
@@ -281,10 +307,10 @@ void Server::Loop::drop(int fd) {
   if (found == connections_.end())
     return;
   const Connection& connection = found->second;
-  const bool open = connection.phase == Connection::Phase::kOpen;
+  const bool open = !connection.handshake;
   const std::uint32_t rank = connection.rank;
   if (!open)
-    strangers_.remove(fd);
+    strangers_.erase(connection.handshake->place);
   connections_.erase(found); // closes it, which also ends epoll's watch
   if (open && by_rank_[rank] == fd) {
     by_rank_[rank] = -1;

@@ -4,9 +4,11 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <list>
+#include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -16,23 +18,28 @@
 
 namespace dist_train {
 
+// Of a stream that is not open yet. Its members' own memory goes with it: a rank that is in has
+// little more than its descriptor.
+struct Handshake {
+  TimePoint deadline;
+  std::list<int>::iterator place; // among the strangers
+  Hello hello;
+  std::string nonce; // ours, once the hello is here
+};
+
 // One stream, from its first byte to its last.
 struct Connection {
-  enum class Phase { kHello, kProof, kOpen };
   struct Piece {
     std::string head;
     Body body;
   };
 
   Socket fd;
-  Phase phase = Phase::kHello;
-  bool closing = false;                  // reads nothing more, ends when `out` is empty
-  std::uint32_t rank = 0;                // once open
-  TimePoint deadline = TimePoint::max(); // of the handshake
-  Hello hello;
-  std::string nonce;
-  std::string in;
-  std::deque<Piece> out;
+  std::unique_ptr<Handshake> handshake; // nothing once open
+  bool closing = false;                 // reads nothing more, ends when `out` is empty
+  std::uint32_t rank = 0;               // once open
+  std::string in;                       // of a message that is not all here; mostly empty
+  std::list<Piece> out;
   std::size_t sent = 0;     // of the first piece
   std::size_t queued = 0;   // bytes in `out`
   std::uint32_t events = 0; // what epoll watches
@@ -66,9 +73,10 @@ private:
   void drop(int fd);
 
   // server_protocol.cpp: what the bytes mean.
-  bool consume(Connection& connection, TimePoint now); // false: not ours, or malformed
-  bool take_hello(Connection& connection);
-  bool take_proof(Connection& connection);
+  // How many of the bytes were whole messages; nothing: not ours, or malformed.
+  std::optional<std::size_t> consume(Connection& connection, std::string_view bytes, TimePoint now);
+  bool take_hello(Connection& connection, std::string_view bytes);
+  void take_proof(Connection& connection, std::string_view bytes);
   void admit(Connection& connection);
   Verdict judge(const Hello& hello) const;
   void execute(Connection& connection, std::uint32_t id, Request& request, TimePoint now);
@@ -80,7 +88,7 @@ private:
   KeyStore keys_{roster_};
   Collectives collectives_{roster_};
   std::vector<Answer> answers_; // made, not yet queued on their streams
-  std::vector<std::string> lost_news_;
+  std::string lost_news_;       // of the first rank that was lost; "": none was
 
   Socket epoll_;
   Socket wake_;
@@ -88,7 +96,9 @@ private:
   std::unordered_map<int, Connection> connections_;
   std::vector<int> by_rank_; // descriptor of each rank here, or -1
   std::list<int> strangers_; // in the handshake, oldest first
+  std::vector<int> touched_; // something was queued: settle() writes it
   std::vector<int> ended_;   // to be dropped
+  std::string block_;        // what one read takes, of any stream
 
   std::atomic<double> linger_{-1}; // 0 or more once asked to stop
   TimePoint stop_at_ = TimePoint::max();

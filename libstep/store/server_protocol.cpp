@@ -11,59 +11,51 @@
 
 namespace dist_train {
 
-bool Server::Loop::consume(Connection& connection, TimePoint now) {
-  using Phase = Connection::Phase;
-  std::size_t done = 0;
-  const auto available = [&] { return connection.in.size() - done; };
+std::optional<std::size_t> Server::Loop::consume(Connection& connection, std::string_view bytes,
+                                                 TimePoint now) {
+  const std::size_t all = bytes.size();
   const auto take = [&](std::size_t count) {
-    const auto bytes = std::string_view(connection.in).substr(done, count);
-    done += count;
-    return bytes;
+    const auto taken = bytes.substr(0, count);
+    bytes.remove_prefix(count);
+    return taken;
   };
-  if (connection.phase == Phase::kHello && available() >= kHelloSize) {
-    const auto hello = decode_hello(take(kHelloSize));
-    if (!hello)
-      return false;
-    connection.hello = *hello;
-    if (!take_hello(connection))
-      return false;
-  }
-  if (connection.phase == Phase::kProof && available() >= kProofSize) {
-    connection.nonce += take(kProofSize); // nonce, then the proof over it
-    if (!take_proof(connection))
-      return false;
-  }
-  while (connection.phase == Phase::kOpen && !connection.closing && available() >= kHeaderSize) {
-    const auto header = decode_header(std::string_view(connection.in).substr(done, kHeaderSize));
+  if (connection.handshake && connection.handshake->nonce.empty() && bytes.size() >= kHelloSize)
+    if (!take_hello(connection, take(kHelloSize)))
+      return std::nullopt;
+  if (connection.handshake && !connection.handshake->nonce.empty() && !connection.closing &&
+      bytes.size() >= kProofSize)
+    take_proof(connection, take(kProofSize));
+  while (!connection.handshake && !connection.closing && bytes.size() >= kHeaderSize) {
+    const auto header = decode_header(bytes.substr(0, kHeaderSize));
     if (!header)
-      return false;
-    if (available() < kHeaderSize + header->length)
+      return std::nullopt;
+    if (bytes.size() < kHeaderSize + header->length)
       break;
     take(kHeaderSize);
     auto request = decode_request(header->kind, take(header->length));
     if (!request)
-      return false;
+      return std::nullopt;
     execute(connection, header->id, *request, now);
   }
-  connection.in.erase(0, done);
-  return true;
+  return all - bytes.size();
 }
 
-bool Server::Loop::take_hello(Connection& connection) {
-  connection.nonce.resize(kNonceSize);
-  if (::getrandom(connection.nonce.data(), kNonceSize, 0) != static_cast<ssize_t>(kNonceSize))
+bool Server::Loop::take_hello(Connection& connection, std::string_view bytes) {
+  auto hello = decode_hello(bytes);
+  std::string nonce(kNonceSize, '\0');
+  if (!hello || ::getrandom(nonce.data(), kNonceSize, 0) != static_cast<ssize_t>(kNonceSize))
     return false;
   Challenge challenge;
-  challenge.nonce = connection.nonce;
-  if (connection.hello.version != kProtocolVersion) {
+  if (hello->version != kProtocolVersion) {
     challenge.verdict = Verdict::kWrongVersion;
     connection.closing = true;
   }
-  const Digest digest = proof(options_.token, Side::kStore, connection.hello, connection.nonce);
-  challenge.proof = as_text(digest);
+  challenge.nonce = nonce;
+  challenge.proof = as_text(proof(options_.token, Side::kStore, *hello, nonce));
   queue(connection, encode(challenge));
-  connection.phase = Connection::Phase::kProof;
-  return write(connection);
+  connection.handshake->hello = *std::move(hello);
+  connection.handshake->nonce = std::move(nonce);
+  return true;
 }
 
 Verdict Server::Loop::judge(const Hello& hello) const {
@@ -76,33 +68,30 @@ Verdict Server::Loop::judge(const Hello& hello) const {
   return Verdict::kWelcome;
 }
 
-bool Server::Loop::take_proof(Connection& connection) {
-  const std::string nonce = connection.nonce.substr(0, kNonceSize);
+void Server::Loop::take_proof(Connection& connection, std::string_view bytes) {
+  const auto& [deadline, place, hello, nonce] = *connection.handshake;
   Digest given{};
-  std::copy(connection.nonce.begin() + kNonceSize, connection.nonce.end(), given.begin());
-  const Digest right = proof(options_.token, Side::kRank, connection.hello, nonce);
+  std::copy(bytes.begin(), bytes.end(), given.begin());
   Welcome welcome{Verdict::kWrongToken, options_.program_port};
-  if (equal_in_constant_time(given, right))
-    welcome.verdict = judge(connection.hello);
+  if (equal_in_constant_time(given, proof(options_.token, Side::kRank, hello, nonce)))
+    welcome.verdict = judge(hello);
   queue(connection, encode(welcome));
   if (welcome.verdict == Verdict::kWelcome)
     admit(connection);
   else
     connection.closing = true;
-  return write(connection);
 }
 
 void Server::Loop::admit(Connection& connection) {
-  connection.phase = Connection::Phase::kOpen;
-  connection.rank = connection.hello.rank;
-  connection.deadline = TimePoint::max();
-  strangers_.remove(connection.fd.get());
+  connection.rank = connection.handshake->hello.rank;
+  strangers_.erase(connection.handshake->place);
+  connection.handshake.reset();
   by_rank_[connection.rank] = connection.fd.get();
   roster_.mark(connection.rank, Presence::kHere);
-  for (const std::string& news : lost_news_)
-    queue(connection, encode(Header{static_cast<std::uint32_t>(news.size()), 0,
+  if (!lost_news_.empty())
+    queue(connection, encode(Header{static_cast<std::uint32_t>(lost_news_.size()), 0,
                                     static_cast<std::uint8_t>(News::kLost)}) +
-                          news);
+                          lost_news_);
 }
 
 void Server::Loop::execute(Connection& connection, std::uint32_t id, Request& request,
@@ -143,9 +132,11 @@ void Server::Loop::gone(std::uint32_t rank, Presence presence) {
                     "look for the first error of that rank; the step cannot go on without it"};
   collectives_.rank_gone(rank, error, answers_);
   keys_.fail_waiters(error, answers_);
-  std::string news = encode_number(rank) + error.message + "\n" + error.hint;
-  tell_all(News::kLost, news);
-  lost_news_.push_back(std::move(news));
+  // Waiting for losses ends with the first, and when a node dies they come in hundreds.
+  if (!lost_news_.empty())
+    return;
+  lost_news_ = encode_number(rank) + error.message + "\n" + error.hint;
+  tell_all(News::kLost, lost_news_);
 }
 
 void Server::Loop::tell_all(News news, const std::string& body) {

@@ -98,15 +98,15 @@ def private_network(addresses):
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
 
 
-class Server:
-    """A program that prints one line when it serves and ends when its standard input does. Times and memory count
-    from that line on."""
+class Program:
+    """A program of ours that prints one line when it is ready, or done, and ends when its standard input does. Its cost
+    counts from that line on."""
 
     def __init__(self, *command, **popen):
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **popen)
-        self.says = self.process.stdout.readline().split()
+        self.says = self.process.stdout.readline()
         if not self.says:
-            fail(f"{command[0]} did not start ({self.process.wait()})")
+            fail(f"{command[0]} ended with {self.process.wait()}")
         pathlib.Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")  # the peak starts anew
         self.bare_kib, self.bare_cpu = self._status("VmRSS"), self._cpu()
 

@@ -3,10 +3,12 @@
 // for the key that the last one sets.
 // usage: bench_store_clients step|c10d PORT CLIENTS [TOKEN]
 // They connect to 127.0.0.1 to 127.0.0.8 in turn. Prints one JSON object: seconds from the first
-// connect to the last client's count (`joined`) and to its waking (`seconds`).
+// connect to the last client's count (`joined`) and to its waking (`seconds`). Stays connected
+// until its standard input ends.
 #include "tests/bench/store_talk.h"
 
 #include "libstep/os/fd.h"
+#include "tests/bench/await_end.h"
 
 #include <array>
 #include <cerrno>
@@ -61,6 +63,8 @@ public:
       serve(kLongestSilenceMs);
     std::chrono::duration<double> seconds = Clock::now() - begin_;
     std::printf("{\"joined\": %.4f, \"seconds\": %.4f}\n", joined_, seconds.count());
+    std::fflush(stdout);
+    await_end_of_input();
   }
 
 private:

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // PyTorch's c10d TCPStore alone, with its default (libuv) server.
 // usage: bench_store_server_c10d CLIENTS; prints its port, ends with its standard input.
+#include "tests/bench/await_end.h"
+
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include <cstdio>
 #include <cstdlib>
 
 #include <sys/resource.h>
-#include <unistd.h>
 
 int main(int argc, char** argv) {
   if (argc != 2)
@@ -23,8 +24,7 @@ int main(int argc, char** argv) {
   c10d::TCPStore store("127.0.0.1", options);
   std::printf("%u\n", static_cast<unsigned>(store.getPort()));
   std::fflush(stdout);
-  char byte;
-  while (read(0, &byte, 1) > 0)
-    ;
+
+  await_end_of_input();
   return 0;
 }

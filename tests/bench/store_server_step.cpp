@@ -3,12 +3,12 @@
 // usage: bench_store_server_step CLIENTS TOKEN; prints its port, ends with its standard input.
 #include "libstep/os/port.h"
 #include "libstep/store/server.h"
+#include "tests/bench/await_end.h"
 
 #include <cstdio>
 #include <cstdlib>
 
 #include <sys/resource.h>
-#include <unistd.h>
 
 using namespace dist_train;
 
@@ -25,7 +25,7 @@ int main(int argc, char** argv) {
   }
   const auto port = port_of(*listener);
   ServerOptions options;
-  options.nodes.resize(clients + 1);
+  options.nodes.assign(clients + 1, "node01"); // as the launcher tells it
   options.token = argv[2];
   options.listener = Socket(*std::move(listener));
   Socket own_end;
@@ -36,8 +36,7 @@ int main(int argc, char** argv) {
   }
   std::printf("%u\n", port);
   std::fflush(stdout);
-  char byte;
-  while (read(0, &byte, 1) > 0)
-    ;
+
+  await_end_of_input();
   return 0;
 }

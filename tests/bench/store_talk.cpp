@@ -59,11 +59,9 @@ std::optional<Turn> StepTalk::next(std::string_view heard) {
     const auto welcome = decode_welcome(heard);
     if (!welcome || welcome->verdict != Verdict::kWelcome)
       return std::nullopt;
-    return request(Introduce{"node"}, 0);
+    return request(AddKey{"count", 1}, 8);
   }
-  case 3:
-    return answered() ? std::optional(request(AddKey{"count", 1}, 8)) : std::nullopt;
-  case 4: {
+  case 3: {
     const auto sum = decode_number(heard.substr(kHeaderSize));
     if (!answered() || !sum)
       return std::nullopt;
@@ -75,7 +73,7 @@ std::optional<Turn> StepTalk::next(std::string_view heard) {
     turn.counted = true;
     return turn;
   }
-  case 5:
+  case 4:
     return answered() ? std::optional(request(WaitKeys{{"go"}, -1}, 0)) : std::nullopt;
   default:
     return answered() ? std::optional(Turn{}) : std::nullopt;

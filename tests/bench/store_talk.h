@@ -14,8 +14,8 @@ namespace dist_train {
 
 struct Turn {
   std::string say;
-  std::size_t hear = 0;   // bytes of the answer; 0: this client is done
-  bool counted = false;   // the counter's answer was in what has been heard
+  std::size_t hear = 0; // bytes of the answer; 0: this client is done
+  bool counted = false; // the counter's answer was in what has been heard
 };
 
 class Talk {
