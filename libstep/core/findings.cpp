@@ -105,7 +105,7 @@ void check_gpu_counts(const Nodes& nodes, Found& found) {
   });
   auto groups = groups_by(nodes, [](const NodeFacts& node) { return std::to_string(node.gpus); });
   if (groups.size() > 1 && !gpus_follow_tasks(nodes)) {
-    found.push_back({difference(groups, "sees", " GPUs") +
+    found.push_back({difference(groups, "sees", groups.front().value == "1" ? " GPU" : " GPUs") +
                          (few.empty() ? "" : "; too few for the tasks of " + names_of(few)),
                      "leave the node out (--exclude) or ask for as many tasks as it has GPUs; "
                      "`scontrol show node` tells what it has lost",
@@ -217,8 +217,8 @@ void check_cpus_per_task(const Nodes& nodes, Found& found) {
   found.push_back({"SLURM_CPUS_PER_TASK is " + asked + ", but a task on " + names_of(few) +
                        " may use " + count_text(node.task_cpus, "CPU"),
                    "srun -c " + asked + " or SRUN_CPUS_PER_TASK=" + asked +
-                       " (in Slurm 22.05 to 23.02 srun does not inherit --cpus-per-task), or unset "
-                       "SLURM_CPUS_PER_TASK where another job has left it"});
+                       " (in Slurm 22.05 to 23.02 srun does not inherit --cpus-per-task); unset "
+                       "SLURM_CPU_BIND and SLURM_CPUS_PER_TASK where another step has left them"});
 }
 
 void check_cores(const Nodes& nodes, Found& found) {
