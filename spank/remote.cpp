@@ -55,8 +55,8 @@ BrokerAddress broker_of(spank_t spank) {
 }
 
 // The task's own GPU as Slurm names it.
-std::string gpu_of(const TaskDevices& devices, std::uint32_t local_rank) {
-  auto own = own_device(devices, local_rank, false);
+std::string gpu_of(const TaskDevices& devices, std::uint32_t local_rank, bool oversubscribe) {
+  auto own = own_device(devices, local_rank, oversubscribe);
   return own && *own < devices.names.size() ? devices.names[*own] : "-";
 }
 
@@ -100,11 +100,12 @@ Result<void> become_rank(spank_t spank, const Options& options) {
   auto cores = cores_of(*facts, cpus);
   auto local_tasks = static_cast<std::uint32_t>(facts->node_ranks.size());
   auto devices = task_devices(facts->environment, local_tasks, gpu_vendor());
+  auto share = options.oversubscribe.value_or(false);
   MappingRow row;
   row.node = facts->node_name;
   row.rank = facts->rank;
   row.local_rank = facts->local_rank;
-  row.gpu = gpu_of(devices, facts->local_rank);
+  row.gpu = gpu_of(devices, facts->local_rank, share);
   row.cores = cpus.empty() ? "-" : id_set_text(cpus);
   std::optional<NodeFacts> node;
   if (facts->local_rank == 0)
@@ -117,7 +118,7 @@ Result<void> become_rank(spank_t spank, const Options& options) {
 
   auto& plan = meeting->plan;
   plan.cores = cores;
-  plan.jax_devices = jax_device_ids(devices, facts->local_rank, local_tasks, false);
+  plan.jax_devices = jax_device_ids(devices, facts->local_rank, local_tasks, share);
   if (meeting->store) {
     auto store = hand_over(std::move(meeting->store));
     auto held = hand_over(std::move(meeting->held));

@@ -99,9 +99,9 @@ bool gpus_follow_tasks(const Nodes& nodes) {
   });
 }
 
-void check_gpu_counts(const Nodes& nodes, Found& found) {
-  auto few = those_where(nodes, [](const NodeFacts& node) {
-    return !node.gpus_isolated && node.gpus > 0 && node.gpus < node.local_ranks;
+void check_gpu_counts(const Nodes& nodes, bool oversubscribe, Found& found) {
+  auto few = those_where(nodes, [&](const NodeFacts& node) {
+    return !oversubscribe && !node.gpus_isolated && node.gpus > 0 && node.gpus < node.local_ranks;
   });
   auto groups = groups_by(nodes, [](const NodeFacts& node) { return std::to_string(node.gpus); });
   if (groups.size() > 1 && !gpus_follow_tasks(nodes)) {
@@ -112,10 +112,11 @@ void check_gpu_counts(const Nodes& nodes, Found& found) {
                      !few.empty()});
   } else if (!few.empty()) {
     const auto& node = few.front();
-    found.push_back(
-        {count_text(node.local_ranks, "task") + " share " + count_text(node.gpus, "GPU") + " on " +
-             names_of(few) + ", and NCCL refuses two ranks on one (\"Duplicate GPU\")",
-         "as many tasks as GPUs, or --gpus-per-node=" + std::to_string(node.local_ranks)});
+    found.push_back({count_text(node.local_ranks, "task") + " share " +
+                         count_text(node.gpus, "GPU") + " on " + names_of(few) +
+                         ", and NCCL refuses two ranks on one (\"Duplicate GPU\")",
+                     "as many tasks as GPUs, --gpus-per-node=" + std::to_string(node.local_ranks) +
+                         ", or --dist-train=oversubscribe if that is meant"});
   }
 }
 
@@ -244,11 +245,11 @@ void check_cores(const Nodes& nodes, Found& found) {
 } // namespace
 
 std::vector<Finding> findings(const std::vector<NodeFacts>& nodes, std::uint32_t world_size,
-                              std::string_view srun_plugin_version) {
+                              std::string_view srun_plugin_version, bool oversubscribe) {
   Found found;
   if (nodes.empty())
     return found;
-  check_gpu_counts(nodes, found);
+  check_gpu_counts(nodes, oversubscribe, found);
   check_isolation(nodes, found);
   check_hcas(nodes, found);
   check_versions(nodes, srun_plugin_version, found);

@@ -22,8 +22,9 @@ struct Finding {
 // At most one finding of a kind, and none where nothing is wrong: differences between the nodes
 // (the most frequent value is right), and what one rank more than a node allows will run into.
 // Values that are not known (0, "") are never wrong. `world_size` is the number of ranks,
-// `srun_plugin_version` the plugin's where srun runs ("" if not known).
+// `srun_plugin_version` the plugin's where srun runs ("" if not known). With `oversubscribe` tasks
+// share GPUs on purpose.
 std::vector<Finding> findings(const std::vector<NodeFacts>& nodes, std::uint32_t world_size,
-                              std::string_view srun_plugin_version);
+                              std::string_view srun_plugin_version, bool oversubscribe = false);
 
 } // namespace dist_train

@@ -101,6 +101,7 @@ bool set_value(Options& options, Key key, std::string_view value) {
     return false;
   case Key::kVerbose:
   case Key::kDryRun:
+  case Key::kOversubscribe:
   case Key::kMode:
   case Key::kStrategy:
   case Key::kDefault:

@@ -11,6 +11,7 @@ namespace dist_train {
 enum class Key {
   kVerbose,
   kDryRun,
+  kOversubscribe,
   kMode,
   kStrategy,
   kEnv,
@@ -31,7 +32,7 @@ struct WordRow {
   Mode mode;
   Strategy strategy;
   const char* help;
-  bool is_flag() const { return key == Key::kVerbose || key == Key::kDryRun; }
+  std::optional<bool> Options::*flag = nullptr; // what a flag sets
 };
 
 struct KeyRow {
@@ -55,8 +56,20 @@ inline constexpr std::array kWords{
     WordRow{"help", Key::kMode, Mode::kHelp, {}, "print this and exit"},
     WordRow{"fsdp", Key::kStrategy, {}, Strategy::kFsdp, "fully sharded data parallel"},
     WordRow{"ddp", Key::kStrategy, {}, Strategy::kDdp, "replicated data parallel"},
-    WordRow{"verbose", Key::kVerbose, {}, {}, "table of all ranks on srun's stderr"},
-    WordRow{"dry-run", Key::kDryRun, {}, {}, "print that table and end before the program starts"},
+    WordRow{
+        "verbose", Key::kVerbose, {}, {}, "table of all ranks on srun's stderr", &Options::verbose},
+    WordRow{"dry-run",
+            Key::kDryRun,
+            {},
+            {},
+            "print that table and end before the program starts",
+            &Options::dry_run},
+    WordRow{"oversubscribe",
+            Key::kOversubscribe,
+            {},
+            {},
+            "tasks share GPUs where there are more tasks",
+            &Options::oversubscribe},
 };
 
 inline constexpr std::array kKeys{
@@ -86,7 +99,8 @@ std::string_view name_of(Key key);
 // is not one of the possible values.
 bool set_value(Options& options, Key key, std::string_view value);
 
-// The value as set_value() reads it, or nothing when it was not said (or is a mode, a strategy or a flag).
+// The value as set_value() reads it, or nothing when it was not said (or is a mode, a strategy or a
+// flag).
 std::optional<std::string> value_text(const Options& options, Key key);
 
 } // namespace dist_train

@@ -37,9 +37,7 @@ std::string advice_for(std::string_view word, const std::vector<std::string_view
 }
 
 // Name of the thing a bare word sets, as the long form spells it; a flag stands for itself.
-std::string_view slot_of(const WordRow& row) {
-  return row.is_flag() ? row.word : name_of(row.key);
-}
+std::string_view slot_of(const WordRow& row) { return row.flag ? row.word : name_of(row.key); }
 
 class Parser {
 public:
@@ -119,7 +117,8 @@ private:
   }
 
   std::optional<Error> set_word(const WordRow& row, Span span) {
-    bool one_command = row.key == Key::kDryRun || (row.key == Key::kMode && row.mode == Mode::kHelp);
+    bool one_command =
+        row.key == Key::kDryRun || (row.key == Key::kMode && row.mode == Mode::kHelp);
     if (one_command &&
         (source_ == OptionSource::kEnvironment || source_ == OptionSource::kPlugstack))
       return error_at(text_, span, quoted(row.word) + " counts on a command line only",
@@ -129,7 +128,7 @@ private:
     else if (row.key == Key::kStrategy)
       options_.strategy = row.strategy;
     else
-      (row.key == Key::kVerbose ? options_.verbose : options_.dry_run) = true;
+      options_.*row.flag = true;
     return std::nullopt;
   }
 
@@ -201,10 +200,9 @@ std::string canonical_text(const Options& options) {
     add(to_text(*options.mode));
   if (options.strategy)
     add(to_text(*options.strategy));
-  if (options.verbose.value_or(false))
-    add("verbose");
-  if (options.dry_run.value_or(false))
-    add("dry-run");
+  for (const auto& row : kWords)
+    if (row.flag && (options.*row.flag).value_or(false))
+      add(std::string(row.word));
   for (const auto& row : kKeys)
     if (auto value = value_text(options, row.key))
       add(std::string(row.name) + '=' + *value);
@@ -215,8 +213,9 @@ Options merge(const Options& over, const Options& under) {
   Options merged;
   merged.mode = first_of(over.mode, under.mode);
   merged.strategy = first_of(over.strategy, under.strategy);
-  merged.verbose = first_of(over.verbose, under.verbose);
-  merged.dry_run = first_of(over.dry_run, under.dry_run);
+  for (const auto& row : kWords)
+    if (row.flag)
+      merged.*row.flag = first_of(over.*row.flag, under.*row.flag);
   merged.env = first_of(over.env, under.env);
   merged.port = first_of(over.port, under.port);
   merged.iface = first_of(over.iface, under.iface);

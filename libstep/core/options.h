@@ -43,6 +43,7 @@ struct Options {
   std::optional<Strategy> strategy;
   std::optional<bool> verbose;
   std::optional<bool> dry_run; // shows the table, too
+  std::optional<bool> oversubscribe;
   std::optional<EnvRule> env;
   std::optional<PortRange> port;
   std::optional<std::string> iface; // "auto", or names, prefixes and subnets joined by '+'

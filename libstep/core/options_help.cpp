@@ -29,7 +29,7 @@ std::string options_help() {
   add_words(out, "\nModes:\n", [](const WordRow& row) { return row.key == Key::kMode; });
   add_words(out, "\nStrategies (for libstep's users and dist-trainer):\n",
             [](const WordRow& row) { return row.key == Key::kStrategy; });
-  add_words(out, "\nFlags:\n", [](const WordRow& row) { return row.is_flag(); });
+  add_words(out, "\nFlags:\n", [](const WordRow& row) { return row.flag != nullptr; });
   out += "\nKeys (first value is the default; a list in a value uses '+'):\n";
   for (const auto& row : kKeys)
     if (!row.plugstack_only)

@@ -100,7 +100,10 @@ isolated() {
   on gpus
   jax_ids -N1 -n4 --gpus-per-node=2
   [ "$output" = "0 1   " ]
-  once '4 tasks share 2 GPUs on node01' 'Duplicate GPU' --gpus-per-node=4
+  once '4 tasks share 2 GPUs on node01' 'Duplicate GPU' --gpus-per-node=4 --dist-train=oversubscribe
+  says srun -N1 -n4 --gpus-per-node=2 --dist-train=oversubscribe sh -c 'echo "$RANK $JAX_LOCAL_DEVICE_IDS"'
+  [ "$(sort -n <<<"$output")" = $'0 0\n1 1\n2 0\n3 1' ]
+  unsaid ' share '
 }
 
 @test "GPU counts that differ under one task a node are said" {

@@ -61,6 +61,11 @@ TEST(Findings, ANodeThatLostAGpuEndsTheStep) {
   auto finding = only(nodes);
   EXPECT_EQ(finding.text, "gpu03 sees 7 GPUs, the others 8; too few for the tasks of gpu03");
   EXPECT_TRUE(finding.fatal);
+  // Said, but no reason to end a step whose tasks share GPUs on purpose.
+  auto shared = findings(nodes, 32, "0.1.0", true);
+  ASSERT_EQ(shared.size(), 1u);
+  EXPECT_EQ(shared[0].text, "gpu03 sees 7 GPUs, the others 8");
+  EXPECT_FALSE(shared[0].fatal);
 }
 
 TEST(Findings, GpuCountsThatDifferUnderATaskEachAreSaid) {
@@ -94,7 +99,9 @@ TEST(Findings, MoreTasksThanGpusOnEveryNode) {
   EXPECT_TRUE(has(finding.text, "8 tasks share 4 GPUs on gpu01, gpu02, gpu03, gpu04"));
   EXPECT_TRUE(has(finding.text, "Duplicate GPU"));
   EXPECT_TRUE(has(finding.hint, "--gpus-per-node=8"));
+  EXPECT_TRUE(has(finding.hint, "--dist-train=oversubscribe"));
   EXPECT_FALSE(finding.fatal);
+  EXPECT_TRUE(findings(nodes, 32, "0.1.0", true).empty());
 }
 
 TEST(Findings, IsolatedGpusNameTheFlagsThatWork) {

@@ -140,6 +140,8 @@ TEST(Options, SourcesHaveTheirRules) {
 TEST(Options, MergeTakesEachWordFromTheHighestVoice) {
   auto merged = merge(*parse_options("ddp,omp=2"), *parse_options("on,fsdp,wait=9"));
   EXPECT_EQ(canonical_text(merged), "torch,ddp,omp=2,wait=9");
+  merged = merge(*parse_options("oversubscribe"), *parse_options("verbose"));
+  EXPECT_EQ(canonical_text(merged), "verbose,oversubscribe");
 }
 
 // Whatever bytes come, there is a value whose canonical text means the same, or an error with a
