@@ -74,8 +74,17 @@ for node_rank, (node, ranks) in enumerate(layout):
         stale = [n for n in env if n.startswith(("TORCHELASTIC_", "PET_"))]
         assert not stale, f"rank {rank}: {stale}"
 
-assert first["env"]["MASTER_ADDR"] in first["addresses"], (
-    f"MASTER_ADDR={first['env']['MASTER_ADDR']}, rank 0's node has {first['addresses']}")
+master = first["env"]["MASTER_ADDR"]
+assert master in first["addresses"], f"MASTER_ADDR={master}, rank 0's node has {first['addresses']}"
+for rank, task in tasks.items():
+    env = task["env"]
+    for name in ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"):
+        assert env.get(name) in task["addresses"].values(), f"rank {rank}: {name}={env.get(name)}"
+    if "JAX_COORDINATOR_ADDRESS" in env:
+        host = f"[{master}]" if ":" in master else master
+        for name, value in (("JAX_COORDINATOR_ADDRESS", f"{host}:{env['JAX_COORDINATOR_PORT']}"),
+                            ("JAX_NUM_PROCESSES", world), ("JAX_PROCESS_ID", rank)):
+            assert env.get(name) == str(value), f"rank {rank}: {name}={env.get(name)}, expected {value}"
 token = first["env"]["DIST_TRAIN_TOKEN"]
 assert len(token) == 32 and not token.strip("0123456789abcdef"), "the token is not 32 hex digits"
 port = int(first["env"]["MASTER_PORT"])
@@ -86,4 +95,4 @@ if (reserved := first["env"].get("SLURM_STEP_RESV_PORTS")) and "SLURM_HET_SIZE" 
     inside = any(int(a) <= port <= int(b or a)
                  for a, _, b in (r.partition("-") for r in reserved.split(",")))
     assert inside, f"port {port} is not one of the step's {reserved}"
-print("master", first["env"]["MASTER_ADDR"], port)
+print("master", master, port)

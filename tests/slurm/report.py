@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What one task sees, as a JSON file: its variables, its node's addresses, the ports it holds.
 
-usage: report.py FOLDER   writes FOLDER/PROCESS.json (Slurm's output would cut long lines)
+usage: report.py FOLDER [OTHER]   writes FOLDER/PROCESS.json (Slurm's output would cut long lines); stays until the
+first report of another step is in OTHER, so that the two run at once
 """
 import json
 import os
@@ -9,6 +10,7 @@ import socket
 import stat
 import subprocess
 import sys
+import time
 
 
 def held_ports():
@@ -29,9 +31,17 @@ addresses = json.loads(subprocess.check_output(["ip", "-json", "address"]))
 report = {
     "env": dict(os.environ),
     "node": socket.gethostname(),
-    "addresses": [a["local"] for i in addresses for a in i["addr_info"] if i["ifname"] != "lo"],
+    "addresses": {a["local"]: i["ifname"] for i in addresses for a in i["addr_info"] if i["ifname"] != "lo"},
     "held": held_ports(),
     "cpus": len(os.sched_getaffinity(0)),
 }
-with open(f"{sys.argv[1]}/{os.environ['SLURM_PROCID']}.json", "x") as file:
+os.makedirs(sys.argv[1], exist_ok=True)
+name = f"{sys.argv[1]}/{os.environ['SLURM_PROCID']}.json"
+with open(name + ".new", "x") as file:
     json.dump(report, file)
+os.rename(name + ".new", name)
+deadline = time.monotonic() + 40
+while len(sys.argv) > 2 and not os.path.exists(f"{sys.argv[2]}/0.json"):
+    if time.monotonic() > deadline:
+        sys.exit(f"no step came to {sys.argv[2]}")
+    time.sleep(0.02)
