@@ -199,9 +199,9 @@ SH
 }
 
 without_environment() {
-  local export
-  for export in NONE FIRST,SECOND; do
-    reports env FIRST=1 SECOND=2 RANK=99 srun -N2 -n2 --export=$export --dist-train
+  local names
+  for names in NONE FIRST,SECOND; do
+    reports env FIRST=1 SECOND=2 RANK=99 srun -N2 -n2 --export=$names --dist-train
     check node01=0 node02=1
   done
   [ "$(reported SECOND)" = 2 ]
