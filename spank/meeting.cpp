@@ -17,7 +17,8 @@ using Clock = std::chrono::steady_clock;
 namespace {
 
 constexpr std::chrono::seconds kAloneTime{30}; // well below Slurm's UnkillableStepTimeout
-constexpr std::chrono::seconds kAfterSrun{5};  // srun looks once a second
+constexpr std::chrono::seconds kAddressTime{3};
+constexpr std::chrono::seconds kAfterSrun{5}; // srun looks once a second
 
 std::string who(const SlurmFacts& facts) {
   return facts.node_name + " (rank " + std::to_string(facts.rank) + ")";
@@ -78,9 +79,8 @@ private:
   std::optional<Error> find() {
     bool first_on_node = facts_.local_rank == 0;
     if (layout_ && reserved_ && options_.iface.value_or("auto") == "auto") {
-      auto addresses = resolve(layout_->nodes.front().name);
-      if (!addresses.empty()) {
-        master_ = {layout_->nodes.front().name, addresses.front(), "", *reserved_};
+      if (auto address = certain_address(layout_->nodes.front().name)) {
+        master_ = {layout_->nodes.front().name, *std::move(address), "", *reserved_};
         if (report_.has_row)
           exchange(broker_, report_, wait_ + kAfterSrun);
         else if (first_on_node)
@@ -99,6 +99,17 @@ private:
                    "ranks of this step follow no order that a node could compute alone; use "
                    "--distribution=block, or let the nodes reach srun"};
     return meet_without_srun(found.error);
+  }
+
+  // The address that the name of rank 0's node has on Slurm's network: rank 0 takes the same one.
+  // Any other name or address only rank 0 can judge.
+  std::optional<std::string> certain_address(const std::string& node) const {
+    auto slurm = slurm_address(broker_.hosts);
+    for (auto& address : resolve(node))
+      if (auto way = source_towards(address);
+          !way.interface.empty() && way.interface == slurm.interface)
+        return std::move(address);
+    return std::nullopt;
   }
 
   std::optional<Error> take_answer(const Answer& answer) {
@@ -141,13 +152,14 @@ private:
         return Error{who(facts_) + " cannot find an address of rank 0's node " + node + ", and " +
                          why.message,
                      why.hint};
-      auto fd = connect_to(addresses.front(), ports.store,
-                           std::min(deadline, Clock::now() + std::chrono::seconds(5)));
-      if (fd) {
-        master_ = {node, address_for_others(node, addresses.front()), "", ports};
-        return std::nullopt;
+      for (const auto& address : addresses) {
+        auto fd = connect_to(address, ports.store, std::min(deadline, Clock::now() + kAddressTime));
+        if (fd) {
+          master_ = {node, address_for_others(node, address), "", ports};
+          return std::nullopt;
+        }
+        last = fd.error();
       }
-      last = fd.error();
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     } while (Clock::now() < deadline);
     return Error{who(facts_) + " does not find rank 0 on " + node + ": " + last.message + "; and " +

@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "spank/rank_zero.h"
 
+#include "libstep/core/host_list.h"
+#include "libstep/os/connect.h"
 #include "libstep/os/port.h"
 
 #include <algorithm>
+#include <cerrno>
 
 namespace dist_train {
 
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr std::uint32_t kAttempts = 64;
+constexpr std::size_t kPeersAsked = 3;
+constexpr std::chrono::milliseconds kPeerTime{300};
 
 std::string names_of(const std::vector<InterfaceAddress>& all) {
   std::string text;
@@ -62,7 +69,37 @@ Result<Place> bind_any_candidate(const StepId& id, PortRange range) {
                "another range: --dist-train=port=LO-HI"};
 }
 
+// Whether another node of the step answers over this interface; that nothing listens there is an
+// answer too. A few nodes, briefly: they may be down.
+bool reaches_peers(const SlurmFacts& facts, const Options& options, const std::string& interface) {
+  auto hosts = expand_host_list(facts.node_list);
+  std::size_t asked = 0;
+  for (const auto& host : hosts ? *hosts : std::vector<std::string>{}) {
+    if (host == facts.node_name)
+      continue;
+    for (const auto& address : resolve(host)) {
+      if (source_towards(address).interface != interface)
+        continue;
+      int reason = 0;
+      auto port = options.port.value_or(kDefaultPorts).low;
+      if (connect_to(address, port, Clock::now() + kPeerTime, &reason) || reason == ECONNREFUSED)
+        return true;
+    }
+    if (++asked == kPeersAsked)
+      break;
+  }
+  return false;
+}
+
 } // namespace
+
+InterfaceAddress slurm_address(const std::vector<std::string>& srun_hosts) {
+  for (const auto& host : srun_hosts)
+    if (is_literal_address(host))
+      if (auto source = source_towards(host); !source.interface.empty() && !source.loopback)
+        return source;
+  return {};
+}
 
 Result<InterfaceAddress> choose_address(const SlurmFacts& facts, const Options& options,
                                         bool one_node, const std::vector<std::string>& srun_hosts) {
@@ -76,18 +113,23 @@ Result<InterfaceAddress> choose_address(const SlurmFacts& facts, const Options& 
                    "name one of these, or a beginning of its name, or a subnet"};
     return chosen.front();
   }
-  auto own = [&](const std::string& address) {
-    return std::find_if(all.begin(), all.end(), [&](const InterfaceAddress& entry) {
-      return entry.address == address && !entry.loopback;
-    });
-  };
+  auto slurm = slurm_address(srun_hosts);
+  std::vector<InterfaceAddress> named;
   for (const auto& address : resolve(facts.node_name))
-    if (auto entry = own(address); entry != all.end())
-      return *entry;
-  for (const auto& host : srun_hosts)
-    if (is_literal_address(host))
-      if (auto source = source_towards(host); own(source.address) != all.end())
-        return source;
+    for (const auto& entry : all)
+      if (entry.address == address && !entry.loopback)
+        named.push_back(entry);
+  // The name's address on the network that Slurm uses needs no proof.
+  for (const auto& entry : named)
+    if (one_node || entry.interface == slurm.interface)
+      return entry;
+  for (const auto& entry : named)
+    if (reaches_peers(facts, options, entry.interface))
+      return entry;
+  if (!slurm.address.empty())
+    return slurm;
+  if (!named.empty())
+    return named.front();
   for (const auto& entry : all)
     if (!entry.loopback)
       return entry;

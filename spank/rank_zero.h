@@ -21,8 +21,13 @@ struct Place {
   bool first_candidate = false; // the ports are those that every node computes first
 };
 
+// This node's address on the network over which Slurm started the step, which all its nodes
+// therefore have; empty texts if srun's addresses do not tell.
+InterfaceAddress slurm_address(const std::vector<std::string>& srun_hosts);
+
 // An address of this node: of the interfaces that iface= admits, else the one its name resolves to
-// everywhere, else the one that reaches srun, else any. Loopback only for a step of one node.
+// if that lies on Slurm's network or another node of the step answers there, else the one on
+// Slurm's network, else any. Loopback only for a step of one node. Takes a second at most.
 Result<InterfaceAddress> choose_address(const SlurmFacts& facts, const Options& options,
                                         bool one_node, const std::vector<std::string>& srun_hosts);
 

@@ -4,6 +4,7 @@
 #include "libstep/core/text.h"
 
 #include <array>
+#include <set>
 
 namespace dist_train {
 
@@ -17,36 +18,57 @@ constexpr std::size_t kMaxLayout = 100'000;
 constexpr std::array<std::string_view, 4> kRemovedPrefixes{"TORCHELASTIC_", "PET_", "DIST_TRAIN_",
                                                            "SLURM_DIST_TRAIN_"};
 
+// What the plan set because the user had not: for a step that is started inside this one, and would
+// take it for the user's wish. NAME=VALUE;NAME=VALUE
+constexpr const char* kDefaults = "DIST_TRAIN_DEFAULTS";
+
 class Changes {
 public:
-  Changes(EnvPlan& plan, const Environment& inherited) : plan_(plan), inherited_(inherited) {}
+  Changes(EnvPlan& plan, const Environment& inherited) : plan_(plan), inherited_(inherited) {
+    if (auto outer = inherited.find(kDefaults); outer != inherited.end())
+      for (auto item : split(outer->second, ';'))
+        outer_.emplace(item);
+  }
 
   void set(const char* name, std::string value) {
     plan_.changes.push_back({name, std::move(value)});
   }
   void set(const char* name, std::uint32_t value) { set(name, std::to_string(value)); }
-  void set_if_unset(const char* name, std::string value) {
-    if (!inherited(name))
-      set(name, std::move(value));
+  // Where the user has said nothing.
+  void set_default(const char* name, const std::string& value) {
+    if (users(name))
+      return;
+    set(name, value);
+    defaults_ += (defaults_.empty() ? "" : ";") + item(name, value);
   }
-  const std::string* inherited(std::string_view name) const {
+  // The user's own value: not one that an outer step's plan has left in the environment.
+  const std::string* users(const std::string& name) const {
     auto found = inherited_.find(name);
-    return found == inherited_.end() ? nullptr : &found->second;
+    bool ours = found != inherited_.end() && outer_.contains(item(name, found->second));
+    return found == inherited_.end() || ours ? nullptr : &found->second;
   }
+  const std::string& defaults() const { return defaults_; }
 
 private:
+  static std::string item(const std::string& name, const std::string& value) {
+    return name + '=' + value;
+  }
+
   EnvPlan& plan_;
   const Environment& inherited_;
+  std::set<std::string, std::less<>> outer_; // NAME=VALUE
+  std::string defaults_;
 };
 
-// The user's own value stays with env=keep; otherwise ours wins, and the user is told. What an
-// outer step of ours has left in the environment is not the user's.
+// The user's own value stays with env=keep; otherwise ours wins, and the user is told.
 void set_endpoint(Changes& changes, EnvPlan& plan, EnvRule rule, const char* name,
                   const std::string& ours) {
-  const auto* theirs = changes.inherited("DIST_TRAIN_STEP") ? nullptr : changes.inherited(name);
-  if (theirs && rule == EnvRule::kKeep)
+  const auto* theirs = changes.users(name);
+  if (!theirs)
+    return changes.set_default(name, ours);
+  if (rule == EnvRule::kKeep)
     return;
-  if (theirs && *theirs != ours)
+  if (*theirs != ours)
     plan.notices.push_back(std::string(name) + " is " + ours + ", not your " + quoted(*theirs) +
                            " (env=keep keeps yours)");
   changes.set(name, ours);
@@ -85,21 +107,19 @@ EnvPlan task_environment(const TaskPlan& plan, const Options& options,
     changes.set("JAX_PROCESS_ID", plan.rank);
   }
 
-  // What an outer step of ours has left is another task's.
-  if (!plan.jax_devices.empty() &&
-      (!changes.inherited("JAX_LOCAL_DEVICE_IDS") || changes.inherited("DIST_TRAIN_STEP")))
-    changes.set("JAX_LOCAL_DEVICE_IDS", plan.jax_devices);
+  if (!plan.jax_devices.empty())
+    changes.set_default("JAX_LOCAL_DEVICE_IDS", plan.jax_devices);
 
   auto omp = options.omp.value_or(OmpRule{});
   if (omp.kind == OmpRule::kFixed)
     changes.set("OMP_NUM_THREADS", omp.threads);
   else if (omp.kind == OmpRule::kAuto && plan.cores > 0)
-    changes.set_if_unset("OMP_NUM_THREADS", std::to_string(plan.cores));
+    changes.set_default("OMP_NUM_THREADS", std::to_string(plan.cores));
   if (!plan.interface.empty()) {
-    changes.set_if_unset("GLOO_SOCKET_IFNAME", plan.interface);
-    changes.set_if_unset("TP_SOCKET_IFNAME", plan.interface);
+    changes.set_default("GLOO_SOCKET_IFNAME", plan.interface);
+    changes.set_default("TP_SOCKET_IFNAME", plan.interface);
   }
-  changes.set_if_unset("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
+  changes.set_default("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
 
   changes.set("DIST_TRAIN_VERSION", 1u);
   changes.set("DIST_TRAIN_MODE", to_text(options.mode.value_or(Mode::kTorch)));
@@ -115,6 +135,8 @@ EnvPlan task_environment(const TaskPlan& plan, const Options& options,
                     std::to_string(plan.ports.spare + plan.ports.spare_count - 1));
   changes.set("DIST_TRAIN_TOKEN", plan.token);
   changes.set("DIST_TRAIN_RESTART_COUNT", plan.id.restart_count);
+  if (!changes.defaults().empty())
+    changes.set(kDefaults, changes.defaults());
   if (plan.store_fd >= 0)
     changes.set("DIST_TRAIN_STORE_FD", static_cast<std::uint32_t>(plan.store_fd));
   if (plan.port_fd >= 0)

@@ -85,7 +85,8 @@ std::vector<InterfaceAddress> interface_addresses() {
     return found;
   for (const ifaddrs* entry = list; entry; entry = entry->ifa_next) {
     auto address = text_of(entry->ifa_addr);
-    if (!address.empty() && (entry->ifa_flags & IFF_UP))
+    constexpr unsigned kUsable = IFF_UP | IFF_RUNNING; // running: there is a carrier
+    if (!address.empty() && (entry->ifa_flags & kUsable) == kUsable)
       found.push_back({entry->ifa_name, address, (entry->ifa_flags & IFF_LOOPBACK) != 0});
   }
   freeifaddrs(list);

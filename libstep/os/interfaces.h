@@ -17,7 +17,7 @@ struct InterfaceAddress {
   bool loopback = false;
 };
 
-// Addresses of all interfaces that are up, in the kernel's order.
+// Addresses of all interfaces that are up and have a carrier, in the kernel's order.
 std::vector<InterfaceAddress> interface_addresses();
 
 // Those that an iface= list ("ib+10.0.0.0/8+^docker") admits: names, prefixes of names, subnets;

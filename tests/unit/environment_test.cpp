@@ -69,6 +69,9 @@ TEST(TaskEnvironment, IsTheWholeContract) {
       {"DIST_TRAIN_STORE", "10.0.0.1:23002"},
       {"DIST_TRAIN_TOKEN", "00112233445566778899aabbccddeeff"},
       {"DIST_TRAIN_RESTART_COUNT", "1"},
+      {"DIST_TRAIN_DEFAULTS", "MASTER_ADDR=10.0.0.1;MASTER_PORT=23001;JAX_LOCAL_DEVICE_IDS=0,1;"
+                              "OMP_NUM_THREADS=4;GLOO_SOCKET_IFNAME=eth0;TP_SOCKET_IFNAME=eth0;"
+                              "TORCH_NCCL_ASYNC_ERROR_HANDLING=1"},
   };
   EXPECT_EQ(changed(rank_five(), options, {}), expected);
 }
@@ -97,11 +100,27 @@ TEST(TaskEnvironment, MasterIsOursWithANoticeOrKept) {
   EXPECT_TRUE(task_environment(rank_five(), keep, before).notices.empty());
   EXPECT_EQ(changed(rank_five(), keep, before)["MASTER_ADDR"], "old");
   EXPECT_EQ(changed(rank_five(), keep, {})["MASTER_ADDR"], "10.0.0.1");
+}
 
-  // What an outer step of ours left behind is nobody's wish.
-  before["DIST_TRAIN_STEP"] = "4711.0";
-  EXPECT_EQ(changed(rank_five(), keep, before)["MASTER_ADDR"], "10.0.0.1");
+TEST(TaskEnvironment, WhatAnOuterStepChoseIsNobodysWish) {
+  auto outer = rank_five();
+  outer.master_address = "10.0.0.9";
+  outer.interface = "ib0";
+  outer.cores = 32;
+  outer.jax_devices = "7";
+  auto before = changed(outer, {}, {});
+  Options keep;
+  keep.env = EnvRule::kKeep;
   EXPECT_TRUE(task_environment(rank_five(), {}, before).notices.empty());
+  EXPECT_EQ(changed(rank_five(), keep, before), changed(rank_five(), keep, {}));
+
+  // What the user said before the outer step, or inside it, still is.
+  before = changed(outer, {}, {{"OMP_NUM_THREADS", "9"}});
+  before["GLOO_SOCKET_IFNAME"] = "eth7";
+  auto after = changed(rank_five(), {}, before);
+  EXPECT_EQ(after["OMP_NUM_THREADS"], "9");
+  EXPECT_EQ(after["GLOO_SOCKET_IFNAME"], "eth7");
+  EXPECT_EQ(after["TP_SOCKET_IFNAME"], "eth0");
 }
 
 TEST(TaskEnvironment, ThreadsAndInterfacesOfTheUserStay) {
@@ -118,11 +137,8 @@ TEST(TaskEnvironment, ThreadsAndInterfacesOfTheUserStay) {
   EXPECT_FALSE(changed(rank_five(), keep, {}).contains("OMP_NUM_THREADS"));
 }
 
-TEST(TaskEnvironment, JaxDevicesOfTheUserStayButNotThoseOfAnOuterStep) {
-  Environment before{{"JAX_LOCAL_DEVICE_IDS", "3"}};
-  EXPECT_EQ(changed(rank_five(), {}, before)["JAX_LOCAL_DEVICE_IDS"], "3");
-  before["DIST_TRAIN_STEP"] = "4711.0";
-  EXPECT_EQ(changed(rank_five(), {}, before)["JAX_LOCAL_DEVICE_IDS"], "0,1");
+TEST(TaskEnvironment, JaxDevicesOfTheUserStay) {
+  EXPECT_EQ(changed(rank_five(), {}, {{"JAX_LOCAL_DEVICE_IDS", "3"}})["JAX_LOCAL_DEVICE_IDS"], "3");
   auto without = rank_five();
   without.jax_devices = "";
   EXPECT_FALSE(changed(without, {}, {}).contains("JAX_LOCAL_DEVICE_IDS"));
