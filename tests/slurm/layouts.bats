@@ -127,8 +127,19 @@ on_the_last_node() {
 }
 @test "a step on the last node of the job only" { both on_the_last_node; }
 
-# Neither step ends before the other is in its all-reduce.
 overlapping() {
+  job <<'SH'
+srun --overlap @REPORT@ first second & srun --overlap @REPORT@ second first && wait $!
+SH
+  user sbatch --wait --output=out --dist-train -N2 -n3 -m plane=2 job.sh
+  for folder in first second; do check_in $folder node01=0,1 node02=2; done
+  differ MASTER_PORT
+}
+@test "two steps with --overlap at the same time on the same nodes" { both overlapping; }
+
+# Neither step ends before the other is in its all-reduce.
+@test "two steps at the same time on the same nodes all-reduce" {
+  on broker
   user rm -f one two
   run -0 --separate-stderr user salloc -Q -N2 -n3 bash -c '
     srun --overlap -n3 --dist-train python "$0" one two & first=$!
@@ -136,7 +147,6 @@ overlapping() {
   [ "$(grep -c '^sum 3 of 3 ranks' <<<"$output")" = 2 ]
   [ "$(grep -o 'port .*' <<<"$output" | sort -u | wc -l)" = 2 ]
 }
-@test "two steps with --overlap at the same time on the same nodes" { both overlapping; }
 
 exact() {
   job <<'SH'
