@@ -28,7 +28,7 @@ def arguments(text, **options):
     parser = argparse.ArgumentParser(description=text, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     for name, default in options.items():
         several = isinstance(default, list)
-        parser.add_argument(f"--{name}", default=default, nargs="+" if several else None,
+        parser.add_argument(f"--{name.replace('_', '-')}", default=default, nargs="+" if several else None,
                             type=type(default[0] if several else default), help=" ")
     return parser.parse_args()
 
@@ -132,21 +132,25 @@ class Program:
 
 @contextlib.contextmanager
 def cluster(name, *options):
-    """A throwaway Slurm of three nodes; gives run(command...), which runs it as the user on the submit host and
-    returns its output."""
+    """A throwaway Slurm of three nodes; gives run(commands, rounds, environment), which times srun_times.py's commands
+    there as its user."""
     script = str(tests / "cluster" / "cluster")
-    environment = {**os.environ, "DIST_TRAIN_BUILD": str(build), "DIST_TRAIN_CLUSTER": f"{name}-{os.getpid()}"}
+    here = {**os.environ, "DIST_TRAIN_BUILD": str(build), "DIST_TRAIN_CLUSTER": f"{name}-{os.getpid()}"}
 
-    def cluster_command(*words, **more):
-        return subprocess.run([script, *words], env=environment, check=True, text=True, **more)
+    def run(commands, rounds, environment={}):
+        # In one allocation: a job of its own for each step would wait for the end of the one before. --overlap for the
+        # same reason.
+        inside = [script, "exec", "--user", "trainee", "--", "env", "SLURM_OVERLAP=1",
+                  *(f"{k}={v}" for k, v in environment.items()), "salloc", "--quiet", "-N3", "--exclusive",
+                  "python3", str(tests / "bench" / "srun_times.py"), str(rounds)]
+        done = subprocess.run(inside, env=here, text=True, input=json.dumps(commands), stdout=subprocess.PIPE)
+        return json.loads(done.stdout) if done.returncode == 0 else fail("a command failed in the cluster")
 
-    def run(*command):
-        inside = [script, "exec", "--user", "trainee", "--", *command]
-        done = subprocess.run(inside, env=environment, text=True, stdout=subprocess.PIPE)
-        return done.stdout if done.returncode == 0 else fail(f"{' '.join(command)} ended with {done.returncode}")
+    def command(*words):
+        subprocess.run([script, *words], env=here, check=True, stdout=subprocess.DEVNULL)
 
-    cluster_command("up", "--owner", str(os.getpid()), *options, stdout=subprocess.DEVNULL)
+    command("up", "--owner", str(os.getpid()), *options)
     try:
         yield run
     finally:
-        cluster_command("down")
+        command("down")
