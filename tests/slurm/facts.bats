@@ -245,10 +245,16 @@ threads() {
   [ "${output% *}" -le "$(($(nproc) / 8 + 1))" ]
 }
 
-# --- last: it changes gres.conf
+@test "a GPU binding outside of the step's GPUs leaves them to share one, which is said" {
+  on gpus
+  says srun -N1 -n2 --gpus-per-node=1 --gpu-bind=map_gpu:3 --dist-train true
+  once '2 tasks share 1 GPU on node01' --gpus-per-node=2
+}
 
-@test "a GPU binding that Slurm cannot satisfy: what is left is said, and without it all is well" {
+# Last, because it changes gres.conf.
+@test "a GPU binding that Slurm cannot satisfy with Cores in gres.conf: what is left is said, and our advice helps" {
   on bound
+  [[ $(root slurmd -V) == *22.05* ]] || skip "later daemons do not take a changed gres.conf without a restart"
   local dev
   dev=$("$cluster" folder)/dev
   printf 'Name=gpu File=%s/gpu[0-1] Cores=0\nName=gpu File=%s/gpu[2-3] Cores=1\n' "$dev" "$dev" \
