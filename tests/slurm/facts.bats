@@ -254,7 +254,7 @@ threads() {
 # Last, because it changes gres.conf.
 @test "a GPU binding that Slurm cannot satisfy with Cores in gres.conf: what is left is said, and our advice helps" {
   on bound
-  [[ $(root slurmd -V) == *22.05* ]] || skip "later daemons do not take a changed gres.conf without a restart"
+  [[ $(root slurmd -V) == *22.05* ]] || skip "later releases find the nodes invalid until their daemons restart"
   local dev
   dev=$("$cluster" folder)/dev
   printf 'Name=gpu File=%s/gpu[0-1] Cores=0\nName=gpu File=%s/gpu[2-3] Cores=1\n' "$dev" "$dev" \
