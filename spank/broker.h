@@ -32,6 +32,9 @@ public:
   // complete, and ends the thread. Does nothing when it does not run.
   void stop();
 
+  // After stop(): whether the step was ended by us.
+  bool ended_step() const { return ended_; }
+
 private:
   struct Connection;
   using Clock = std::chrono::steady_clock;
@@ -50,7 +53,7 @@ private:
   RollCall roll_call_;
   std::optional<StepWatch> watch_;
   std::vector<std::unique_ptr<Connection>> connections_;
-  bool ended_ = false; // the step, by us
+  bool ended_ = false;
 };
 
 } // namespace dist_train

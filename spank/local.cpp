@@ -174,7 +174,16 @@ int local_user_init() {
   return 0;
 }
 
+// srun calls this when it exits, its work done. Tasks that were quicker than we may have left it the
+// code 0, and a step that we have ended is no success.
 void exit() {
+  if (state && state->broker) {
+    state->broker->stop();
+    if (state->broker->ended_step()) {
+      std::fflush(nullptr);
+      _exit(1);
+    }
+  }
   delete state;
   state = nullptr;
 }
