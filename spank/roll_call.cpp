@@ -30,7 +30,9 @@ void RollCall::note(const Report& report) {
   if (expected_.empty() && !report.node_list.empty())
     if (auto hosts = expand_host_list(report.node_list))
       expected_ = *std::move(hosts);
-  if (auto ranks = parse_id_set(report.node_ranks); ranks && !nodes_.contains(report.row.node)) {
+  // After a contradiction nothing is learned any more, whatever is still to come.
+  auto ranks = parse_id_set(report.node_ranks);
+  if (ranks && failure_.empty() && !nodes_.contains(report.row.node)) {
     ranks_here_ += ranks->size();
     nodes_[report.row.node] = *std::move(ranks);
   }
@@ -40,11 +42,11 @@ void RollCall::note(const Report& report) {
     rows_[report.row.rank] = report.row;
   if (report.master && report.row.rank == 0)
     master_ = report.master;
-  if (map_ || ranks_here_ < world_)
+  if (map_ || !failure_.empty() || ranks_here_ < world_)
     return;
   std::vector<NodeRanks> nodes;
-  for (const auto& [name, ranks] : nodes_)
-    nodes.push_back({name, ranks});
+  for (const auto& [name, here] : nodes_)
+    nodes.push_back({name, here});
   if (auto map = make_rank_map(std::move(nodes))) {
     map_ = *std::move(map);
     layout_ = layout_text(*map_);

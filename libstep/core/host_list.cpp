@@ -3,9 +3,13 @@
 
 #include "libstep/core/text.h"
 
+#include <algorithm>
+
 namespace dist_train {
 
 namespace {
+
+constexpr std::size_t kMaxName = 255;
 
 bool is_name_char(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
@@ -52,6 +56,11 @@ Result<std::vector<std::string>> append_group(const std::vector<std::string>& he
 
 } // namespace
 
+bool is_host_name(std::string_view text) {
+  return !text.empty() && text.size() <= kMaxName &&
+         std::all_of(text.begin(), text.end(), is_name_char);
+}
+
 Result<std::vector<std::string>> expand_host_list(std::string_view text) {
   std::vector<std::string> hosts;
   std::size_t at = 0;
@@ -70,14 +79,17 @@ Result<std::vector<std::string>> expand_host_list(std::string_view text) {
         names = *std::move(more);
         at = close + 1;
       } else if (is_name_char(text[at])) {
+        auto begin = at;
+        while (at < text.size() && is_name_char(text[at]))
+          ++at;
         for (auto& name : names)
-          name += text[at];
-        ++at;
+          name += text.substr(begin, std::min<std::size_t>(at - begin, kMaxName + 1));
       } else {
         return bad(text, "character " + quoted(text.substr(at, 1)));
       }
-      if (names.front().size() > 255)
-        return bad(text, "a name of more than 255 characters");
+      if (std::any_of(names.begin(), names.end(),
+                      [](auto& name) { return name.size() > kMaxName; }))
+        return bad(text, "a name of more than " + std::to_string(kMaxName) + " characters");
     }
     if (!any)
       return bad(text, "an empty name");

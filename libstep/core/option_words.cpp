@@ -11,6 +11,8 @@ namespace dist_train {
 namespace {
 
 constexpr std::uint32_t kMaxWaitSeconds = 86400;
+// What all voices together say must fit into kMaxOptionText.
+constexpr std::size_t kMaxInterfaces = 512;
 constexpr std::uint32_t kMaxThreads = 4096;
 
 std::optional<PortRange> port_range(std::string_view value) {
@@ -37,7 +39,8 @@ std::optional<OmpRule> omp_rule(std::string_view value) {
 
 std::optional<std::string> iface_list(std::string_view value) {
   auto parts = split(value, '+');
-  bool bad = parts.empty() || std::any_of(parts.begin(), parts.end(), [](std::string_view part) {
+  bool bad = parts.empty() || value.size() > kMaxInterfaces ||
+             std::any_of(parts.begin(), parts.end(), [](std::string_view part) {
                return part.empty() || part == "^" || part.find_first_of("=%") != part.npos ||
                       part.find('^', 1) != part.npos;
              });

@@ -28,14 +28,18 @@ Result<RankMap> deal_ranks(const std::vector<std::string>& hosts,
                        : distribution == Distribution::kCyclic ? 1
                                                                : std::max(1u, plane_size);
   std::vector<NodeRanks> nodes(hosts.size());
+  std::vector<std::size_t> open(
+      hosts.size()); // hosts that get more: one may have far more than all
+  std::iota(open.begin(), open.end(), std::size_t{0});
   for (std::uint32_t rank = 0; remaining > 0;) {
-    for (std::size_t i = 0; i < hosts.size(); ++i) {
+    for (auto i : open) {
       auto take = std::min(turn, left[i]);
       for (std::uint32_t k = 0; k < take; ++k)
         nodes[i].ranks.push_back(rank++);
       left[i] -= take;
       remaining -= take;
     }
+    std::erase_if(open, [&](std::size_t i) { return left[i] == 0; });
   }
   for (std::size_t i = 0; i < hosts.size(); ++i)
     nodes[i].name = hosts[i];
@@ -48,6 +52,9 @@ Result<RankMap> make_rank_map(std::vector<NodeRanks> nodes) {
   std::set<std::string_view> names;
   for (const auto& node : nodes) {
     total += node.ranks.size();
+    if (!is_host_name(node.name))
+      return Error{"not a node name in a layout: " + quoted(node.name),
+                   "names have letters, digits, dots, dashes and underscores"};
     if (node.ranks.empty())
       return Error{"node " + quoted(node.name) + " has no rank", "leave it out of the layout"};
     if (!names.insert(node.name).second)
@@ -89,20 +96,16 @@ Result<RankMap> parse_layout(std::string_view text) {
   std::size_t total = 0;
   for (auto part : split(text, ';')) {
     auto equals = part.find('=');
-    if (equals == part.npos || equals == 0 || equals > 255)
+    if (equals == part.npos)
       return Error{"not a layout: " + quoted(text) + " (at " + quoted(part) + ")",
                    "a layout looks like node01=0-3;node02=4"};
-    auto name = expand_host_list(part.substr(0, equals));
-    if (!name || name->size() != 1 || part.substr(0, equals).find('[') != part.npos)
-      return Error{"not a node name in a layout: " + quoted(part.substr(0, equals)),
-                   "names have letters, digits, dots, dashes and underscores"};
     auto ranks = parse_id_set(part.substr(equals + 1));
     if (!ranks)
       return ranks.error();
     if ((total += ranks->size()) > kMaxTasks || nodes.size() >= kMaxHosts)
       return Error{"a layout of more than " + std::to_string(kMaxTasks) + " ranks",
                    "no step is that large"};
-    nodes.push_back({std::move(name->front()), *std::move(ranks)});
+    nodes.push_back({std::string(part.substr(0, equals)), *std::move(ranks)});
   }
   return make_rank_map(std::move(nodes));
 }

@@ -14,7 +14,7 @@
 namespace dist_train {
 
 struct NodeRanks {
-  std::string name; // [A-Za-z0-9._-]+
+  std::string name; // a host name
   IdSet ranks;      // ascending, not empty; the position is the local rank
   bool operator==(const NodeRanks&) const = default;
 };
@@ -34,8 +34,8 @@ Result<RankMap> deal_ranks(const std::vector<std::string>& hosts,
                            const std::vector<std::uint32_t>& counts, Distribution distribution,
                            std::uint32_t plane_size = 0);
 
-// Sorts the nodes by first rank and checks that they hold 0..N-1, each once, under names that
-// differ.
+// Sorts the nodes by first rank and checks that they hold 0..N-1, each once, under names of hosts
+// that differ.
 Result<RankMap> make_rank_map(std::vector<NodeRanks> nodes);
 
 std::string layout_text(const RankMap& map);

@@ -84,7 +84,8 @@ std::optional<std::string_view> nearest(std::string_view word,
       c = static_cast<char>(c - 'A' + 'a');
   std::size_t best_distance = std::min<std::size_t>(3, 1 + word.size() / 2);
   for (auto candidate : candidates) {
-    if (candidate.size() > kLongestWord)
+    if (candidate.size() > kLongestWord || candidate.size() >= lower.size() + best_distance ||
+        lower.size() >= candidate.size() + best_distance)
       continue;
     auto d = distance(lower, candidate);
     if (d < best_distance) {

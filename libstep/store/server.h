@@ -33,8 +33,9 @@ public:
   void stop(double linger_seconds);
   ~Server();
 
+  class Loop; // server_loop.h: what the thread does
+
 private:
-  class Loop;
   explicit Server(std::unique_ptr<Loop> loop);
 
   std::unique_ptr<Loop> loop_;

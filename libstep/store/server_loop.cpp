@@ -21,7 +21,7 @@ namespace {
 
 constexpr auto kHandshake = std::chrono::seconds(10);
 constexpr std::size_t kStrangers = 64; // beyond one a rank
-constexpr std::size_t kReadPiece = 256 << 10;
+constexpr std::size_t kReadPiece = 64 << 10;
 constexpr std::size_t kQueueMax = 256u << 20; // a rank that reads no answers is not read either
 
 } // namespace
@@ -207,7 +207,7 @@ void Server::Loop::watch(Connection& connection) {
 
 bool Server::Loop::read(Connection& connection, TimePoint now) {
   // A few pieces at a time, so that one rank's large value does not hold up the others.
-  for (int i = 0; i < 4 && !connection.closing && connection.queued < kQueueMax; ++i) {
+  for (int i = 0; i < 16 && !connection.closing && connection.queued < kQueueMax; ++i) {
     const ssize_t got = ::recv(connection.fd.get(), block_.data(), block_.size(), 0);
     if (got == 0)
       return false;

@@ -34,6 +34,8 @@ TEST(HostList, RefusesMalformedAndHuge) {
         "n[0-65536]", "n[0-999999999]", "n[0-255]m[0-256]", "n[1-65536],m", "a\xff"})
     EXPECT_FALSE(expand_host_list(bad)) << bad;
   EXPECT_FALSE(expand_host_list(std::string(300, 'a')));
+  EXPECT_FALSE(
+      expand_host_list(std::string(254, 'a') + "[9-10]")); // the second name alone is too long
   EXPECT_EQ(expand_host_list("n[1-65536]")->size(), kMaxHosts);
 }
 

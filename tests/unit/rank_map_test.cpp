@@ -29,6 +29,19 @@ TEST(DealRanks, MatchesSlurmsDistributions) {
   }
 }
 
+// Rounds must not walk over the hosts that have all their tasks: that took minutes.
+TEST(DealRanks, TakesNoLongerForOneHostWithFarMoreTasksThanTheOthers) {
+  std::vector<std::string> hosts;
+  for (int i = 0; i < 65536; ++i)
+    hosts.push_back("n" + std::to_string(i));
+  std::vector<std::uint32_t> counts(hosts.size(), 1);
+  counts.back() = (1u << 20) - 65535;
+  auto map = deal_ranks(hosts, counts, Distribution::kCyclic);
+  ASSERT_TRUE(map);
+  EXPECT_EQ(map->nodes.back().ranks.size(), counts.back());
+  EXPECT_EQ(map->nodes.back().ranks.front(), 65535u);
+}
+
 TEST(DealRanks, RefusesContradictions) {
   EXPECT_FALSE(deal_ranks(kHosts, {1, 1}, Distribution::kBlock));
   EXPECT_FALSE(deal_ranks(kHosts, {0, 0, 0}, Distribution::kBlock));
@@ -43,6 +56,12 @@ TEST(MakeRankMap, OrdersNodesByFirstRank) {
   EXPECT_EQ(world_size(*map), 3u);
   EXPECT_EQ(node_rank_of(*map, 0), 0u);
   EXPECT_EQ(node_rank_of(*map, 2), 1u);
+}
+
+// Their text could not be read back.
+TEST(MakeRankMap, RefusesNamesThatNoHostHas) {
+  for (const char* name : {"", "a;b", "a=b", "a b", "n[1-2]", "a\xff"})
+    EXPECT_FALSE(make_rank_map({{name, {0}}})) << name;
 }
 
 TEST(ParseLayout, RefusesMalformed) {
