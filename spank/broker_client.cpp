@@ -95,7 +95,7 @@ Exchange exchange(const BrokerAddress& broker, const Report& report, std::chrono
   if (!bytes)
     return failed(Reach::kFailed, {"the ranks of this node are too scattered to be told: " +
                                        sent.node_ranks.substr(0, 60) + "...",
-                                   "use --distribution=block or cyclic"});
+                                   "use --distribution=cyclic or plane=TASKS_PER_NODE"});
   auto reached = reach(broker, deadline);
   if (!reached.fd)
     return failed(reached.refused ? Reach::kNotThere : Reach::kUnreachable, std::move(reached.error));

@@ -97,7 +97,7 @@ private:
     if (!layout_)
       return Error{who(facts_) + " cannot learn where rank 0 is: " + found.error.message,
                    "ranks of this step follow no order that a node could compute alone; use "
-                   "--distribution=block, or let the nodes reach srun"};
+                   "--distribution=plane=TASKS_PER_NODE, or let the nodes reach srun"};
     return meet_without_srun(found.error);
   }
 

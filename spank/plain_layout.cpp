@@ -13,15 +13,13 @@ constexpr std::uint32_t kTopologyOrderSince = 2605;
 std::optional<Distribution> distribution_of(const SlurmFacts& facts) {
   // "cyclic:block,Pack": only the part for nodes matters.
   auto name = facts.distribution.substr(0, facts.distribution.find_first_of(":,"));
-  if (name == "block")
-    return Distribution::kBlock;
   if (name == "cyclic")
     return Distribution::kCyclic;
   if (name == "plane" && facts.plane_size > 0)
     return Distribution::kPlane;
-  bool unsaid = name.empty() || name == "unknown" || name == "*";
-  bool default_is_block = facts.slurm_release != 0 && facts.slurm_release < kTopologyOrderSince;
-  return unsaid && default_is_block ? std::optional(Distribution::kBlock) : std::nullopt;
+  bool block = name == "block" || name.empty() || name == "unknown" || name == "*";
+  bool in_list_order = facts.slurm_release != 0 && facts.slurm_release < kTopologyOrderSince;
+  return block && in_list_order ? std::optional(Distribution::kBlock) : std::nullopt;
 }
 
 } // namespace

@@ -9,10 +9,10 @@
 
 namespace dist_train {
 
-// The step's rank map when Slurm's variables settle it: block, cyclic or plane, said by the user or
-// (before Slurm 26.05, whose default follows the network's topology) by default, of a step that is
-// not heterogeneous, and in agreement with this node's own ranks. Otherwise nothing: then only all
-// nodes together know.
+// The step's rank map when Slurm's variables settle it: cyclic, plane or (before Slurm 26.05, where
+// it follows the network's topology) block, said by the user or by default, of a step that is not
+// heterogeneous, and in agreement with this node's own ranks. Otherwise nothing: then only all nodes
+// together know.
 std::optional<RankMap> plain_layout(const SlurmFacts& facts);
 
 } // namespace dist_train

@@ -17,3 +17,14 @@ die() { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 1; }
 # done_with STEP KEY: whether STEP was finished before with the same KEY.
 done_with() { [ "$(cat "$build/setup/$1" 2>/dev/null)" = "$2" ]; }
 finished() { mkdir -p "$build/setup"; printf '%s\n' "$2" >"$build/setup/$1"; }
+
+# releases_of WORD: the releases of Slurm that --slurm=WORD names (24.11,26.05 or all), by spaces.
+# 22.05 is this Debian's own, tests/cluster/release sets up the others.
+releases_of() {
+  local known='22.05 24.11 26.05' release
+  [ "$1" != all ] || set -- "$known"
+  for release in ${1//,/ }; do
+    [[ " $known " == *" $release "* ]] || die "--slurm=$1: all, or some of ${known// /,}"
+  done
+  echo "${1//,/ }"
+}

@@ -61,9 +61,14 @@ TEST(PlainLayout, IsNotGuessed) {
   EXPECT_FALSE(with([](auto& f) { f.world_size = 7; }));
   EXPECT_FALSE(with([](auto& f) { f.node_list = "dt-test-n[1-"; }));
   EXPECT_FALSE(with([](auto& f) { f.tasks_per_node = ""; }));
+  EXPECT_FALSE(with([](auto& f) {
+    f.slurm_release = 2605; // block too follows the topology
+    f.distribution = "block";
+  }));
   EXPECT_TRUE(with([](auto& f) {
     f.slurm_release = 2605;
-    f.distribution = "block";
+    f.distribution = "plane";
+    f.plane_size = 4;
   }));
 }
 

@@ -58,6 +58,7 @@ nothing_left() {
   mkdir -p "$closed/build/bin"
   printf '#!/bin/sh\necho hello from "$(hostname)"\n' >"$closed/build/bin/hello"
   chmod 755 "$closed/build/bin/hello"
+  [ ! -e "$DIST_TRAIN_BUILD/slurm" ] || ln -s "$DIST_TRAIN_BUILD/slurm" "$closed/build/slurm"
   DIST_TRAIN_BUILD=$closed/build "$cluster" up --nodes 1 --owner $$
   DIST_TRAIN_BUILD=$closed/build run -0 user srun hello
   [ "$output" = "hello from node01" ]
