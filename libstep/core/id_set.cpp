@@ -4,6 +4,7 @@
 #include "libstep/core/text.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace dist_train {
 
@@ -41,6 +42,18 @@ std::string id_set_text(const IdSet& set) {
     i = end;
   }
   return text;
+}
+
+IdSet intersection(const IdSet& a, const IdSet& b) {
+  IdSet both;
+  std::set_intersection(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(both));
+  return both;
+}
+
+IdSet united(const IdSet& a, const IdSet& b) {
+  IdSet all;
+  std::set_union(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(all));
+  return all;
 }
 
 } // namespace dist_train

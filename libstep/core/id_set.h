@@ -24,4 +24,8 @@ Result<IdSet> parse_id_set(std::string_view text);
 // The shortest text with ascending ranges; "" for the empty set. The set must be ascending.
 std::string id_set_text(const IdSet& set);
 
+// Members of both; of either. The sets must be ascending.
+IdSet intersection(const IdSet& a, const IdSet& b);
+IdSet united(const IdSet& a, const IdSet& b);
+
 } // namespace dist_train

@@ -6,31 +6,12 @@
 
 #include "libstep/core/text.h"
 #include "libstep/session.h"
+#include "libstep/tools/json.h"
 
 namespace dist_train {
 namespace {
 
 using Rows = std::vector<std::pair<std::string, std::string>>;
-
-// A JSON string; bytes outside ASCII that are not UTF-8 would be no JSON, so all become escapes of
-// the byte's value.
-std::string json_text(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (byte < 0x20 || byte >= 0x7f) {
-      char escape[8];
-      std::snprintf(escape, sizeof escape, "\\u%04x", static_cast<unsigned>(byte));
-      out += escape;
-    } else {
-      out += c;
-    }
-  }
-  return out + "\"";
-}
 
 std::string printable(const std::string& text) {
   const std::string shown = quoted(text, 400);

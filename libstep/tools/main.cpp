@@ -8,15 +8,32 @@
 
 #include "libstep/core/text.h"
 #include "libstep/tools/env.h"
+#include "libstep/tools/plan.h"
+#include "libstep/tools/topo.h"
 
 namespace {
 
 constexpr const char* kHelp =
     "dist-train: looks at distributed jobs from inside\n"
     "\n"
-    "  dist-train env [--json]   who this process is in its step, and the variables behind it\n"
-    "  dist-train --version      the release\n"
-    "  dist-train --help         this text\n"
+    "  dist-train env [--json]          who this process is in its step, and the variables behind "
+    "it\n"
+    "  dist-train topo                  which GPU is near which CPUs, memory and NICs\n"
+    "    --machine FILE                 of another machine: hwloc's XML (lstopo FILE.xml), the "
+    "text\n"
+    "                                   form, or an unpacked hwloc-gather-topology archive\n"
+    "    --save DIR                     writes this machine's description, for a bug report\n"
+    "    --cache                        writes it where the plugin looks first (root; until "
+    "reboot)\n"
+    "  dist-train plan                  what each task of a node would get, and why\n"
+    "    --machine FILE                 on another machine\n"
+    "    --gpus LIST                    numbers in PCI order, PCI addresses or UUIDs; none (all)\n"
+    "    --tasks N                      on the node (one for each GPU)\n"
+    "    --cpus SET                     of the step, as in 0-15,128 (all)\n"
+    "    --bind auto|gpu|numa|core|none where the cores come from\n"
+    "    --json                         for programs\n"
+    "  dist-train --version             the release\n"
+    "  dist-train --help                this text\n"
     "\n"
     "Example: srun -N2 --ntasks-per-node=2 --dist-train dist-train env\n";
 
@@ -30,6 +47,10 @@ int run(const std::vector<std::string>& arguments) {
   const std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
   if (word == "env")
     return run_env(rest);
+  if (word == "topo")
+    return run_topo(rest);
+  if (word == "plan")
+    return run_plan(rest);
   if ((word == "--version" || word == "--help" || word == "help") && !rest.empty()) {
     std::fprintf(stderr, "dist-train: %s takes no argument, not %s\n", word.c_str(),
                  quoted(rest.front()).c_str());
@@ -44,7 +65,7 @@ int run(const std::vector<std::string>& arguments) {
     return 0;
   }
   std::string near;
-  if (const auto guess = nearest(word, {"env", "help", "--help", "--version"}))
+  if (const auto guess = nearest(word, {"env", "topo", "plan", "help", "--help", "--version"}))
     near = "; did you mean '" + std::string(*guess) + "'?";
   std::fprintf(stderr, "dist-train: unknown command %s%s  dist-train --help lists all\n",
                quoted(word).c_str(), near.c_str());
