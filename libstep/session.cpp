@@ -67,7 +67,7 @@ Result<Socket> choose_program_port(Identity& identity) {
   for (std::uint32_t i = 0; i < kPortsTried; ++i) {
     const auto port =
         identity.world == 1 ? 0 : port_candidate(identity.meeting, kDefaultPorts, i).master;
-    auto fd = hold_port(static_cast<std::uint16_t>(port));
+    auto fd = hold_port(static_cast<std::uint16_t>(port), false);
     if (fd) {
       identity.master_port = port_of(*fd);
       return Socket(*std::move(fd));

@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::chrono::seconds kAloneTime{30}; // well below Slurm's UnkillableStepTimeout
 constexpr std::chrono::seconds kAddressTime{3};
+constexpr std::chrono::seconds kLookTime{5};
 constexpr std::chrono::seconds kAfterSrun{5}; // srun looks once a second
 
 std::string who(const SlurmFacts& facts) {
@@ -65,11 +66,13 @@ private:
     meeting_.held = std::move(place->held);
     meeting_.jax = std::move(place->jax);
     report_.master = master_;
-    report_.want = layout_ ? Want::kNothing : Want::kLayout;
+    // At a place that a node could not compute, rank 0 waits until srun has told all of them.
+    bool computable = layout_ && (reserved_ || place->first_candidate);
+    report_.want = computable ? Want::kNothing : Want::kLayout;
     auto said = ask(broker_, report_, wait_ + kAfterSrun);
     if (said.reach == Reach::kAnswered)
       return take_answer(said.answer);
-    if (said.reach != Reach::kGone && layout_ && (reserved_ || place->first_candidate))
+    if (said.reach != Reach::kGone && computable)
       return std::nullopt; // the others get there without srun
     return Error{who(facts_) + " cannot tell the other ranks where it is: " + said.error.message,
                  said.error.hint};
@@ -89,7 +92,33 @@ private:
       }
     }
     report_.want = layout_ ? Want::kMaster : Want::kLayout;
-    auto found = ask(broker_, report_, wait_ + kAfterSrun);
+    auto found = ask_or_look();
+    if (!found)
+      return std::nullopt;
+    return take_exchange(*found);
+  }
+
+  // Asks srun. Where that has not heard of rank 0 for a while, rank 0's node may be the one that
+  // cannot reach srun, and rank 0 has gone on at the ports that every node can compute: nothing, if
+  // it is found there.
+  std::optional<Exchange> ask_or_look() {
+    std::string missing;
+    for (auto deadline = Clock::now() + wait_ + kAfterSrun;;) {
+      auto left = std::chrono::ceil<std::chrono::seconds>(deadline - Clock::now());
+      auto found = ask(broker_, report_, std::min(left, kLookTime));
+      bool pending = found.reach == Reach::kAnswered && found.answer.status == Status::kPending;
+      if (!pending || Clock::now() >= deadline)
+        return found;
+      if (layout_ && look_for_rank_zero(Clock::now() + kAddressTime))
+        return std::nullopt;
+      if (found.answer.note != missing) { // somebody came
+        missing = found.answer.note;
+        deadline = Clock::now() + wait_ + kAfterSrun;
+      }
+    }
+  }
+
+  std::optional<Error> take_exchange(const Exchange& found) {
     if (found.reach == Reach::kAnswered)
       return take_answer(found.answer);
     if (found.reach == Reach::kGone)
@@ -137,34 +166,44 @@ private:
     return std::nullopt;
   }
 
-  // Without srun's broker: the first ports of the step's sequence on the first node. Something must
-  // listen there, else the program would wait for nobody. No long wait: see ask().
+  // Without srun's broker: no long wait, see ask().
   std::optional<Error> meet_without_srun(const Error& why) {
+    const auto& node = layout_->nodes.front().name;
+    if (node != facts_.node_name && resolve(node).empty())
+      return Error{who(facts_) + " cannot find an address of rank 0's node " + node + ", and " +
+                       why.message,
+                   why.hint};
+    auto deadline = Clock::now() + std::min(wait_, kAloneTime);
+    for (;;) {
+      auto met = look_for_rank_zero(deadline);
+      if (met)
+        return std::nullopt;
+      if (Clock::now() >= deadline)
+        return Error{who(facts_) + " does not find rank 0 on " + node + ": " + met.error().message +
+                         "; and " + why.message,
+                     "let the nodes reach srun's host, or set MpiParams=ports= in slurm.conf"};
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+  }
+
+  // The first ports of the step's sequence on the first node, once. Something must listen there,
+  // else the program would wait for nobody.
+  Result<void> look_for_rank_zero(Clock::time_point deadline) {
     const auto& node = layout_->nodes.front().name;
     auto range = options_.port.value_or(kDefaultPorts);
     auto ports = reserved_ ? *reserved_ : port_candidate(facts_.id, range, 0);
-    auto deadline = Clock::now() + std::min(wait_, kAloneTime);
-    Error last{"", ""};
-    do {
-      auto addresses =
-          node == facts_.node_name ? std::vector<std::string>{"127.0.0.1"} : resolve(node);
-      if (addresses.empty())
-        return Error{who(facts_) + " cannot find an address of rank 0's node " + node + ", and " +
-                         why.message,
-                     why.hint};
-      for (const auto& address : addresses) {
-        auto fd = connect_to(address, ports.store, std::min(deadline, Clock::now() + kAddressTime));
-        if (fd) {
-          master_ = {node, address_for_others(node, address), "", ports};
-          return std::nullopt;
-        }
-        last = fd.error();
+    auto addresses =
+        node == facts_.node_name ? std::vector<std::string>{"127.0.0.1"} : resolve(node);
+    Error last{"its name is not known here", ""};
+    for (const auto& address : addresses) {
+      auto fd = connect_to(address, ports.store, std::min(deadline, Clock::now() + kAddressTime));
+      if (fd) {
+        master_ = {node, address_for_others(node, address), "", ports};
+        return {};
       }
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    } while (Clock::now() < deadline);
-    return Error{who(facts_) + " does not find rank 0 on " + node + ": " + last.message + "; and " +
-                     why.message,
-                 "let the nodes reach srun's host, or set MpiParams=ports= in slurm.conf"};
+      last = fd.error();
+    }
+    return last;
   }
 
   // On rank 0's own node the loopback address served for the test only; what the other nodes use is

@@ -33,13 +33,13 @@ Result<Place> bind_ports(const Ports& ports, bool reserved) {
   auto store = listen_on(ports.store, reserved);
   if (!store)
     return store.error();
-  auto held = hold_port(ports.master);
+  auto held = hold_port(ports.master, reserved);
   if (!held)
     return held.error();
   place.store = *std::move(store);
   place.held = *std::move(held);
   if (ports.jax != 0) {
-    auto jax = hold_port(ports.jax);
+    auto jax = hold_port(ports.jax, reserved);
     if (!jax)
       return jax.error();
     place.jax = *std::move(jax);
@@ -47,7 +47,7 @@ Result<Place> bind_ports(const Ports& ports, bool reserved) {
   // Spares are free when the step begins, no more: a descriptor for each would burden every child
   // of the program.
   for (unsigned i = 0; i < ports.spare_count; ++i)
-    if (auto free = hold_port(static_cast<std::uint16_t>(ports.spare + i)); !free)
+    if (auto free = hold_port(static_cast<std::uint16_t>(ports.spare + i), reserved); !free)
       return free.error();
   return place;
 }

@@ -55,7 +55,13 @@ Result<Fd> bound(std::uint16_t port, bool reuse) {
 
 } // namespace
 
-Result<Fd> hold_port(std::uint16_t port) { return bound(port, true); }
+Result<Fd> hold_port(std::uint16_t port, bool over_lingering) {
+  auto fd = bound(port, over_lingering);
+  // From now on for the program, which binds the port again.
+  if (fd && !over_lingering && !set_option(*fd, SOL_SOCKET, SO_REUSEADDR, 1))
+    return failed("cannot share", port);
+  return fd;
+}
 
 Result<Fd> listen_on(std::uint16_t port, bool over_lingering) {
   auto fd = bound(port, over_lingering);

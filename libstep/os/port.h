@@ -10,15 +10,18 @@
 
 namespace dist_train {
 
+// With `over_lingering` connections of an earlier owner that still wait for their end (TIME_WAIT)
+// do not matter, and neither does another socket that holds the port without listening; without it
+// nothing else has the port.
+
 // A socket bound to `port` on all addresses (IPv6 and IPv4; IPv4 alone where there is no IPv6),
 // not listening, with SO_REUSEADDR: keeps the port from bind(0), from outgoing connections and from
 // programs that bind without SO_REUSEADDR, yet lets one server with SO_REUSEADDR take it, as
 // c10d's does. Close-on-exec.
-Result<Fd> hold_port(std::uint16_t port);
+Result<Fd> hold_port(std::uint16_t port, bool over_lingering);
 
-// A socket that listens on `port` on all addresses, as above; port 0 takes a free one. With
-// `over_lingering` connections of an earlier owner that still wait for their end (TIME_WAIT) do not
-// matter. Close-on-exec, blocking.
+// A socket that listens on `port` on all addresses, as above; port 0 takes a free one.
+// Close-on-exec, blocking.
 Result<Fd> listen_on(std::uint16_t port, bool over_lingering);
 
 // The port a socket is bound to; 0 on failure.

@@ -83,8 +83,9 @@ protected:
   std::vector<Result<Meeting>> all(const std::vector<SlurmFacts>& facts) {
     std::vector<std::future<Result<Meeting>>> tasks;
     for (const auto& task : facts)
-      tasks.push_back(std::async(std::launch::async,
-                                 [&] { return meet(task, options_, address_, {row(task), {}}); }));
+      tasks.push_back(std::async(std::launch::async, [&] {
+        return meet(task, options_, address_, {row(task), {}});
+      }));
     std::vector<Result<Meeting>> results;
     for (auto& task : tasks)
       results.push_back(task.get());
@@ -103,12 +104,17 @@ const char* node_of(std::uint32_t rank) {
 }
 const char* ranks_of(std::uint32_t rank) { return rank < 4 ? "0-3" : rank == 4 ? "4" : "5"; }
 
-TEST_F(Meetings, ThroughTheBrokerEveryRankHasRankZerosPorts) {
-  ASSERT_TRUE(broker_->start({}));
+// 4+1+1 tasks.
+std::vector<SlurmFacts> block_step() {
   std::vector<SlurmFacts> facts;
   for (std::uint32_t rank = 0; rank < 6; ++rank)
     facts.push_back(facts_of(rank, node_of(rank), ranks_of(rank)));
-  auto results = all(facts);
+  return facts;
+}
+
+TEST_F(Meetings, ThroughTheBrokerEveryRankHasRankZerosPorts) {
+  ASSERT_TRUE(broker_->start({}));
+  auto results = all(block_step());
   for (std::uint32_t rank = 0; rank < 6; ++rank) {
     ASSERT_TRUE(results[rank]) << results[rank].error().message;
     const auto& plan = results[rank]->plan;
@@ -141,15 +147,29 @@ TEST_F(Meetings, ArbitraryLayoutsFollowTheReports) {
   }
 }
 
-TEST_F(Meetings, ATakenPortMovesRankZeroToTheNext) {
+TEST_F(Meetings, ATakenPortMovesRankZeroToTheNextAndSrunTellsAll) {
   ASSERT_TRUE(broker_->start({}));
-  auto facts = facts_of(0, "dt-test-n1", "0-3");
-  auto first = port_candidate(facts.id, kDefaultPorts, 0);
-  auto taken = listen_on(first.store, false);
+  auto facts = block_step();
+  auto first = port_candidate(facts[0].id, kDefaultPorts, 0);
+  auto taken = hold_port(first.master, false); // by one who may come back to it
   ASSERT_TRUE(taken) << taken.error().message;
-  auto met = meet(facts, options_, address_, {row(facts), {}});
-  ASSERT_TRUE(met) << met.error().message;
-  EXPECT_EQ(met->plan.ports, port_candidate(facts.id, kDefaultPorts, 1));
+  for (const auto& met : all(facts)) {
+    ASSERT_TRUE(met) << met.error().message;
+    EXPECT_EQ(met->plan.ports, port_candidate(facts[0].id, kDefaultPorts, 1));
+  }
+}
+
+TEST_F(Meetings, RankZeroAtAnotherPortDoesNotStartWithoutTheOthers) {
+  ASSERT_TRUE(broker_->start({}));
+  options_.wait_seconds = 1;
+  auto facts = block_step();
+  auto taken = listen_on(port_candidate(facts[0].id, kDefaultPorts, 0).store, false);
+  ASSERT_TRUE(taken) << taken.error().message;
+  facts.resize(4);
+  auto met = std::move(all(facts)[0]);
+  ASSERT_FALSE(met);
+  EXPECT_NE(met.error().message.find("dt-test-n2, dt-test-n3"), std::string::npos)
+      << met.error().message;
 }
 
 TEST_F(Meetings, TakenReservedPortsAreAnErrorThatNamesThePort) {

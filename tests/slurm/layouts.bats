@@ -23,8 +23,8 @@ both() {
 # hosts NODE...: one line, and so one task, each.
 hosts() { user sh -c 'printf "%s\n" "$@" >hosts' - "$@"; }
 
-# job TEXT: a user's job script. It finds the program of the tasks as $report, and $reports FOLDER
-# [OTHER] runs it.
+# job: the user's job script is the text; @REPORT@ stands for the program of the tasks. Two steps that
+# wait for a report of each other run at once.
 job() {
   { echo '#!/bin/bash' && cat; } | sed "s|@REPORT@|$python $report|g" | user sh -c 'cat >job.sh'
   user sh -c 'rm -rf reports first second'
@@ -98,7 +98,7 @@ heterogeneous_job() {
 #SBATCH hetjob
 #SBATCH -n2 -w node01
 srun --het-group=0,1 @REPORT@ reports || exit
-srun --het-group=0 @REPORT@ first second & srun --het-group=1 @REPORT@ second first && wait $!
+srun --het-group=0 @REPORT@ first second/0.json & srun --het-group=1 @REPORT@ second first/0.json && wait $!
 SH
   user sbatch --wait --output=out job.sh
   check node02=0,1 node03=2 node01=3,4
@@ -112,7 +112,7 @@ SH
 
 on_different_nodes() {
   job <<'SH'
-srun -N1 -n2 -w node03 @REPORT@ first second & srun -N2 -n3 -w node01,node02 -m plane=2 @REPORT@ second first && wait $!
+srun -N1 -n2 -w node03 @REPORT@ first second/0.json & srun -N2 -n3 -w node01,node02 -m plane=2 @REPORT@ second first/0.json && wait $!
 SH
   user sbatch --wait --output=out --dist-train -N3 --ntasks-per-node=2 job.sh
   check_in first node03=0,1
@@ -129,7 +129,7 @@ on_the_last_node() {
 
 overlapping() {
   job <<'SH'
-srun --overlap @REPORT@ first second & srun --overlap @REPORT@ second first && wait $!
+srun --overlap @REPORT@ first second/0.json & srun --overlap @REPORT@ second first/0.json && wait $!
 SH
   user sbatch --wait --output=out --dist-train -N2 -n3 -m plane=2 job.sh
   for folder in first second; do check_in $folder node01=0,1 node02=2; done
@@ -150,7 +150,7 @@ SH
 
 exact() {
   job <<'SH'
-srun --exact -N2 -n3 @REPORT@ first second & srun --exact -N2 -n2 @REPORT@ second first && wait $!
+srun --exact -N2 -n3 @REPORT@ first second/0.json & srun --exact -N2 -n2 @REPORT@ second first/0.json && wait $!
 SH
   user sbatch --wait --output=out --dist-train -N2 --ntasks-per-node=4 job.sh
   check_in first node01=0,1 node02=2
@@ -161,7 +161,7 @@ SH
 
 array() {
   job <<'SH'
-if [ "$SLURM_ARRAY_TASK_ID" = 1 ]; then set -- first second; else set -- second first; fi
+if [ "$SLURM_ARRAY_TASK_ID" = 1 ]; then set -- first second/0.json; else set -- second first/0.json; fi
 srun @REPORT@ "$@"
 SH
   user sbatch --wait --output=out-%a --dist-train --array=1-2 -N2 -n3 -m plane=2 job.sh

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What one task sees, as a JSON file: its variables, its node's addresses, the ports it holds.
 
-usage: report.py FOLDER [OTHER]   writes FOLDER/PROCESS.json (Slurm's output would cut long lines); stays until the
-first report of another step is in OTHER, so that the two run at once
+usage: report.py FOLDER [FILE]   writes FOLDER/PROCESS.json (Slurm's output would cut long lines); stays until FILE, a
+report of another task, is there
 """
 import json
 import os
@@ -41,7 +41,7 @@ with open(name + ".new", "x") as file:
     json.dump(report, file)
 os.rename(name + ".new", name)
 deadline = time.monotonic() + 40
-while len(sys.argv) > 2 and not os.path.exists(f"{sys.argv[2]}/0.json"):
+while len(sys.argv) > 2 and not os.path.exists(sys.argv[2]):
     if time.monotonic() > deadline:
-        sys.exit(f"no step came to {sys.argv[2]}")
+        sys.exit(f"{sys.argv[2]} did not come")
     time.sleep(0.02)

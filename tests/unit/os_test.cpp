@@ -28,12 +28,16 @@ bool can_bind(std::uint16_t port, bool reuse) {
 }
 
 TEST(Ports, AHeldPortYieldsToReuseOnly) {
-  auto held = hold_port(0);
-  ASSERT_TRUE(held);
-  auto port = port_of(*held);
-  ASSERT_NE(port, 0);
-  EXPECT_FALSE(can_bind(port, false));
-  EXPECT_TRUE(can_bind(port, true));
+  for (bool over_lingering : {false, true}) {
+    auto held = hold_port(0, over_lingering);
+    ASSERT_TRUE(held);
+    auto port = port_of(*held);
+    ASSERT_NE(port, 0);
+    EXPECT_FALSE(can_bind(port, false));
+    EXPECT_TRUE(can_bind(port, true));
+    EXPECT_FALSE(hold_port(port, false)); // somebody may come back to it
+    EXPECT_TRUE(hold_port(port, true));
+  }
 }
 
 TEST(Ports, AListeningPortYieldsToNobodyAndSaysWhichOne) {
@@ -48,11 +52,11 @@ TEST(Ports, AListeningPortYieldsToNobodyAndSaysWhichOne) {
     EXPECT_EQ(second.error().message,
               "cannot bind port " + std::to_string(port) + ": Address already in use");
   }
-  EXPECT_FALSE(hold_port(port));
+  EXPECT_FALSE(hold_port(port, true));
 }
 
 TEST(Ports, AreHandedOverAboveTheNumbersOfScripts) {
-  auto fd = hand_over(*hold_port(0));
+  auto fd = hand_over(*hold_port(0, false));
   ASSERT_TRUE(fd);
   Fd owner(*fd);
   EXPECT_GE(*fd, 100);
