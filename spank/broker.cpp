@@ -2,6 +2,7 @@
 #include "spank/broker.h"
 
 #include "libstep/os/port.h"
+#include "spank/export.h"
 #include "spank/slurm_log.h"
 
 #include <algorithm>
@@ -28,6 +29,14 @@ constexpr auto kConnectionTime = 10s; // for a report and its answer
 constexpr auto kCrowdedTime = 500ms;  // the same when all places are taken
 constexpr auto kLastReports = 200ms;  // when the step ends
 
+// accept_all() takes what is there, so the socket must not block.
+Result<Fd> open_listener(std::uint16_t port, bool over_lingering) {
+  auto fd = listen_on(port, over_lingering);
+  if (fd && (fcntl(fd->get(), F_SETFL, O_NONBLOCK) != 0 || port_of(*fd) == 0))
+    return Error{std::string("cannot open the rendezvous in srun: ") + std::strerror(errno), ""};
+  return fd;
+}
+
 } // namespace
 
 struct Broker::Connection {
@@ -44,7 +53,7 @@ Result<std::unique_ptr<Broker>> Broker::open(std::optional<PortRange> range) {
     return Error{std::string("no random numbers for the step's token: ") + std::strerror(errno),
                  ""};
   if (!range) {
-    auto fd = listen_on(0, false);
+    auto fd = open_listener(0, false);
     if (!fd)
       return fd.error();
     return std::unique_ptr<Broker>(new Broker(*std::move(fd), token));
@@ -54,7 +63,7 @@ Result<std::unique_ptr<Broker>> Broker::open(std::optional<PortRange> range) {
   std::uint32_t begin =
       static_cast<unsigned char>(token[0]) * 256u + static_cast<unsigned char>(token[1]);
   for (std::uint32_t i = 0; i < size; ++i) {
-    auto fd = listen_on(static_cast<std::uint16_t>(range->low + (begin + i) % size), true);
+    auto fd = open_listener(static_cast<std::uint16_t>(range->low + (begin + i) % size), true);
     if (fd) {
       // The token must not show in the choice of the port.
       if (getrandom(token.data(), token.size(), 0) != static_cast<ssize_t>(token.size()))
@@ -68,9 +77,7 @@ Result<std::unique_ptr<Broker>> Broker::open(std::optional<PortRange> range) {
 }
 
 Broker::Broker(Fd listener, Token token)
-    : listener_(std::move(listener)), port_(port_of(listener_)), token_(token) {
-  fcntl(listener_.get(), F_SETFL, O_NONBLOCK); // accept_all() takes what is there
-}
+    : listener_(std::move(listener)), port_(port_of(listener_)), token_(token) {}
 
 Broker::~Broker() { stop(); }
 
@@ -84,7 +91,7 @@ Result<void> Broker::start(const Options& options) {
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
-    thread_ = std::thread([this] { serve(); });
+    thread_ = std::thread([this] { run(); });
   } catch (const std::exception& e) {
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     return Error{std::string("cannot start the rendezvous in srun: ") + e.what(), ""};
@@ -98,6 +105,17 @@ void Broker::stop() {
     return;
   eventfd_write(wake_.get(), 1);
   thread_.join();
+}
+
+// Once nobody serves, tasks must be refused, not left waiting for an answer.
+void Broker::run() noexcept {
+  try {
+    serve();
+  } catch (const std::exception& e) {
+    slurm_error("dist-train: the rendezvous in srun ended: %s", e.what());
+  }
+  connections_.clear();
+  listener_ = Fd();
 }
 
 void Broker::serve() {
@@ -136,7 +154,6 @@ void Broker::serve() {
       remark.end.reset();
     say(remark);
   }
-  connections_.clear();
   write_to_user(watch_->last_words(roll_call_, elapsed()));
 }
 

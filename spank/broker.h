@@ -40,6 +40,7 @@ private:
   using Clock = std::chrono::steady_clock;
 
   Broker(Fd listener, Token token);
+  void run() noexcept;
   void serve();
   void accept_all();
   bool advance(Connection& connection); // false: finished

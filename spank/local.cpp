@@ -10,8 +10,10 @@
 
 #include "libstep/os/port.h"
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <unistd.h>
 
 namespace dist_train::local {
@@ -29,7 +31,7 @@ struct State {
   std::unique_ptr<Broker> broker;
 };
 
-State* state = nullptr; // from init to exit
+State* state = nullptr; // from init to exit; absent when init failed, which Slurm overlooks
 
 const char* inherited_option() {
   const char* value = std::getenv(kPassedOnVariable);
@@ -55,27 +57,31 @@ std::optional<Options> if_valid(const std::string& text) {
 
 // Slurm reads SLURM_KILL_BAD_EXIT before any option of ours is known, so the decision is taken on a
 // preview of it; what is wrong in there is reported when Slurm hands it over.
-void preview_kill() {
+void preview_kill(State& known) {
   auto line = read_srun_line(own_arguments());
   std::optional<Error> ignored;
-  Voices voices = state->voices;
+  Voices voices = known.voices;
   if (line.has_dist_train)
     voices.line = if_valid(line.dist_train);
   voices.environment = user_variable(ignored);
-  if (state->has_inherited)
-    voices.inherited = if_valid(state->inherited_text);
+  if (known.has_inherited)
+    voices.inherited = if_valid(known.inherited_text);
   auto options = decide(voices);
   if (options.mode == Mode::kTorch && options.kill.value_or(true) && !line.kills_on_bad_exit &&
-      !std::getenv(kSlurmKillVariable)) {
-    setenv(kSlurmKillVariable, "1", 1);
-    state->kill_set = true;
-  }
+      !std::getenv(kSlurmKillVariable))
+    known.kill_set = setenv(kSlurmKillVariable, "1", 1) == 0;
 }
 
 // No return code of an optional plugin ends srun here; nothing is allocated yet.
 [[noreturn]] void end_command(const Error& error) {
   log_error(error);
   _exit(1);
+}
+
+// For the tasks, through srun's environment.
+void tell_tasks(const char* name, const std::string& value) {
+  if (setenv(name, value.c_str(), 1) != 0)
+    end_command({std::string("cannot set ") + name + ": " + std::strerror(errno), ""});
 }
 
 void warn_of_ports(const Options& options) {
@@ -92,36 +98,39 @@ void open_broker() {
   if (!broker)
     end_command(broker.error());
   state->broker = *std::move(broker);
-  setenv(kTokenVariable, token_text(state->broker->token()).c_str(), 1);
-  setenv(kBrokerVariable, std::to_string(state->broker->port()).c_str(), 1);
+  tell_tasks(kTokenVariable, token_text(state->broker->token()));
+  tell_tasks(kBrokerVariable, std::to_string(state->broker->port()));
 }
 
 } // namespace
 
 int init(bool in_srun, const std::vector<std::string>& plugstack) {
-  delete state;
-  state = new State;
+  exit();
+  auto fresh = std::make_unique<State>();
   std::string words;
   for (const auto& word : plugstack)
     words += (words.empty() ? "" : ",") + word;
   auto site = parse_options(words, OptionSource::kPlugstack);
   if (site)
-    state->voices.plugstack = *std::move(site);
+    fresh->voices.plugstack = *std::move(site);
   else
-    state->plugstack_error = site.error();
-  if (!in_srun)
-    return 0;
-  for (const char* name : {kOptionsVariable, kTokenVariable, kBrokerVariable, kKillVariable})
-    unsetenv(name); // of an outer step, or somebody's invention
-  if (const char* inherited = inherited_option()) {
-    state->has_inherited = true;
-    state->inherited_text = inherited;
+    fresh->plugstack_error = site.error();
+  if (in_srun) {
+    for (const char* name : {kOptionsVariable, kTokenVariable, kBrokerVariable, kKillVariable})
+      unsetenv(name); // of an outer step, or somebody's invention
+    if (const char* inherited = inherited_option()) {
+      fresh->has_inherited = true;
+      fresh->inherited_text = inherited;
+    }
+    preview_kill(*fresh);
   }
-  preview_kill();
+  state = fresh.release();
   return 0;
 }
 
 int option(const char* text) {
+  if (!state)
+    return -1;
   auto options = parse_options(text ? text : "");
   if (!options) {
     log_error(options.error());
@@ -139,6 +148,8 @@ int option(const char* text) {
 }
 
 int init_post_opt(bool in_srun) {
+  if (!state)
+    return std::getenv(kUserVariable) ? -1 : 0;
   std::optional<Error> error;
   state->voices.environment = user_variable(error);
   if (error)
@@ -150,7 +161,7 @@ int init_post_opt(bool in_srun) {
   if (state->options.mode == Mode::kOff) {
     // Said aloud, since Slurm still hands the nodes an option that SLURM_DIST_TRAIN overrides.
     if (v.line || v.environment || v.inherited)
-      setenv(kOptionsVariable, to_text(Mode::kOff), 1);
+      tell_tasks(kOptionsVariable, to_text(Mode::kOff));
     return 0;
   }
   if (state->plugstack_error)
@@ -158,19 +169,27 @@ int init_post_opt(bool in_srun) {
                  state->plugstack_error->hint, state->plugstack_error->caret});
   warn_of_ports(state->options);
   open_broker();
-  setenv(kOptionsVariable, canonical_text(state->options).c_str(), 1);
+  tell_tasks(kOptionsVariable, canonical_text(state->options));
   if (state->kill_set)
-    setenv(kKillVariable, "1", 1);
+    tell_tasks(kKillVariable, "1");
   return 0;
+}
+
+bool asked() {
+  return std::getenv(kUserVariable) ||
+         (state && (state->voices.line || state->voices.inherited || state->broker));
 }
 
 int local_user_init() {
   if (!state || !state->broker)
     return 0;
-  if (auto started = state->broker->start(state->options); !started) {
+  // A rendezvous that cannot start is closed: tasks are refused, and do without it at once.
+  auto broker = std::move(state->broker);
+  if (auto started = broker->start(state->options); !started) {
     log_error(started.error());
     return -1;
   }
+  state->broker = std::move(broker);
   return 0;
 }
 

@@ -13,6 +13,9 @@ int init(bool in_srun, const std::vector<std::string>& plugstack);
 int option(const char* text);
 int init_post_opt(bool in_srun);
 int local_user_init();
+
+// Whether this command's user asked for the step, as far as is known by now.
+bool asked();
 void exit();
 
 } // namespace dist_train::local

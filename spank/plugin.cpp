@@ -19,6 +19,15 @@ DIST_TRAIN_EXPORT const char plugin_type[] = "spank";
 DIST_TRAIN_EXPORT const unsigned int plugin_version = SLURM_VERSION_NUMBER;
 DIST_TRAIN_EXPORT const unsigned int spank_plugin_version = 1;
 
+#ifdef DIST_TRAIN_STATIC_RUNTIME
+// The C++ runtime in here takes memory for exceptions when it is loaded. Slurm loads and unloads its
+// plugins again and again; nothing may stay behind.
+namespace __gnu_cxx {
+void __freeres();
+}
+__attribute__((destructor)) static void free_runtime() { __gnu_cxx::__freeres(); }
+#endif
+
 namespace {
 
 using namespace dist_train;
@@ -76,7 +85,13 @@ DIST_TRAIN_EXPORT int slurm_spank_init(spank_t spank, int count, char** argument
 }
 
 DIST_TRAIN_EXPORT int slurm_spank_init_post_opt(spank_t, int, char**) {
-  return in_command() ? guard("init_post_opt", [] { return local::init_post_opt(in_srun()); }) : 0;
+  if (!in_command())
+    return 0;
+  int rc = guard("init_post_opt", [] { return local::init_post_opt(in_srun()); });
+  // An optional plugin's failure would let srun start the tasks without what they asked for.
+  if (rc != 0 && local::asked())
+    _exit(1);
+  return rc;
 }
 
 DIST_TRAIN_EXPORT int slurm_spank_local_user_init(spank_t, int, char**) {

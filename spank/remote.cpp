@@ -36,13 +36,6 @@ bool option_given = false;
   fail(step_variable(spank, "SLURM_LOCALID").value_or("0") == "0" ? error : Error{});
 }
 
-// srun's canonical text; else the option as Slurm handed it on.
-std::optional<std::string> options_text(spank_t spank) {
-  if (auto text = step_variable(spank, kOptionsVariable))
-    return text;
-  return option_given ? std::optional<std::string>(option_text.data()) : std::nullopt;
-}
-
 BrokerAddress broker_of(spank_t spank) {
   BrokerAddress broker;
   if (auto port = step_variable(spank, kBrokerVariable))
@@ -83,8 +76,10 @@ void raise_open_files(spank_t spank) {
 }
 
 Result<void> become_rank(spank_t spank, const Options& options) {
-  auto token_text = step_variable(spank, kTokenVariable);
-  auto token = parse_token(token_text.value_or(""));
+  auto secret = read_variable(spank, kTokenVariable);
+  if (!secret)
+    return secret.error();
+  auto token = parse_token(secret->value_or(""));
   if (!token)
     fail_node(spank, {"srun gave this step no secret",
                       "the plugin may be missing or of another version on the submitting host"});
@@ -155,16 +150,24 @@ void keep_option(const char* text) noexcept {
 }
 
 void task_init(spank_t spank) {
-  if (!is_srun_step(spank))
+  auto srun_step = is_srun_step(spank);
+  if (srun_step && !*srun_step)
     return;
-  auto text = options_text(spank);
-  if (!text)
+  // srun's canonical text; else the option as Slurm handed it on. Where Slurm fails to tell, only a
+  // step that is known to have asked may end of it.
+  auto said = read_variable(spank, kOptionsVariable);
+  bool asked = srun_step && option_given;
+  if (!asked && (!said || !*said))
     return;
-  auto options = parse_options(*text, OptionSource::kResolved);
+  if (!said)
+    fail(said.error());
+  auto options = parse_options(*said ? **said : option_text.data(), OptionSource::kResolved);
   if (!options)
     fail_node(spank, options.error());
   if (options->mode == Mode::kOff || options->mode == Mode::kHelp)
     return;
+  if (!srun_step)
+    fail(srun_step.error());
   if (auto done = become_rank(spank, *options); !done)
     fail(done.error());
 }

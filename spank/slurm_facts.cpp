@@ -57,16 +57,27 @@ std::uint32_t slurm_release(spank_t spank) {
 
 } // namespace
 
-bool is_srun_step(spank_t spank) {
+Result<bool> is_srun_step(spank_t spank) {
   std::uint32_t step = kLastSrunStep + 1;
-  return spank_get_item(spank, S_JOB_STEPID, &step) == ESPANK_SUCCESS && step <= kLastSrunStep;
+  if (spank_get_item(spank, S_JOB_STEPID, &step) != ESPANK_SUCCESS)
+    return missing("the step's number");
+  return step <= kLastSrunStep;
+}
+
+Result<std::optional<std::string>> read_variable(spank_t spank, const char* name) {
+  std::array<char, 4096> value{};
+  auto rc = spank_getenv(spank, name, value.data(), static_cast<int>(value.size()));
+  if (rc == ESPANK_ENV_NOEXIST)
+    return std::optional<std::string>();
+  if (rc != ESPANK_SUCCESS)
+    return Error{std::string("cannot read ") + name + ": " + spank_strerror(rc),
+                 "do not set SLURM_* variables in the job script"};
+  return std::optional<std::string>(value.data());
 }
 
 std::optional<std::string> step_variable(spank_t spank, const char* name) {
-  std::array<char, 4096> value{};
-  if (spank_getenv(spank, name, value.data(), static_cast<int>(value.size())) != ESPANK_SUCCESS)
-    return std::nullopt;
-  return std::string(value.data());
+  auto value = read_variable(spank, name);
+  return value ? *std::move(value) : std::nullopt;
 }
 
 Result<SlurmFacts> read_facts(spank_t spank) {

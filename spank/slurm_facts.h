@@ -28,10 +28,15 @@ struct SlurmFacts {
   Environment environment;         // the task's, before our changes
 };
 
-// Whether the hook's step is one that srun made: not batch, extern or interactive.
-bool is_srun_step(spank_t spank);
+// Whether the hook's step is one that srun made: not batch, extern or interactive. An error when
+// Slurm does not say.
+Result<bool> is_srun_step(spank_t spank);
 
-// A variable of the step, in any remote hook; nothing if it is not set or longer than 4 KiB.
+// A variable of the step, in any remote hook; nothing if it is not set, an error if it cannot be
+// read or is longer than 4 KiB.
+Result<std::optional<std::string>> read_variable(spank_t spank, const char* name);
+
+// The same, where one that cannot be read is as good as none.
 std::optional<std::string> step_variable(spank_t spank, const char* name);
 
 // In task_init only. Everything is the user's text and checked.

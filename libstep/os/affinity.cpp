@@ -33,6 +33,8 @@ IdSet allowed_cpus() {
   for (std::size_t count = 1024; count <= (1u << 20); count *= 2) {
     std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(count),
                                                          [](cpu_set_t* p) { CPU_FREE(p); });
+    if (!set)
+      break;
     auto size = CPU_ALLOC_SIZE(count);
     CPU_ZERO_S(size, set.get());
     if (sched_getaffinity(0, size, set.get()) == 0) {

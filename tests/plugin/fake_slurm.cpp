@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tests/plugin/fake_slurm.h"
 
+#include "tests/plugin/faults.h"
+
 #include <array>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
-#include <stdexcept>
 
 FakeSlurm fake_slurm;
 
@@ -41,12 +42,18 @@ std::string formatted(const char* format, va_list arguments) {
 FAKE_EXPORT spank_context_t spank_context() { return fake_slurm.context; }
 
 FAKE_EXPORT spank_err_t spank_option_register(spank_t, spank_option* option) {
+  if (fault_due(FaultPlan::kSpank, __func__))
+    return code(fault_plan().spank_code);
+  NoFaults own;
   ++fake_slurm.calls;
   fake_slurm.options.push_back(*option);
   return code(ESPANK_SUCCESS);
 }
 
 FAKE_EXPORT spank_err_t spank_get_item(spank_t, spank_item_t item, ...) {
+  if (fault_due(FaultPlan::kSpank, __func__))
+    return code(fault_plan().spank_code);
+  NoFaults own;
   ++fake_slurm.calls;
   va_list arguments;
   va_start(arguments, item);
@@ -74,9 +81,10 @@ FAKE_EXPORT spank_err_t spank_get_item(spank_t, spank_item_t item, ...) {
 }
 
 FAKE_EXPORT spank_err_t spank_getenv(spank_t, const char* name, char* out, int size) {
+  if (fault_due(FaultPlan::kSpank, __func__))
+    return code(fault_plan().spank_code);
+  NoFaults own;
   ++fake_slurm.calls;
-  if (fake_slurm.throw_in_getenv)
-    throw std::runtime_error("the host threw");
   auto found = fake_slurm.environment.find(name);
   if (found == fake_slurm.environment.end())
     return code(ESPANK_ENV_NOEXIST);
@@ -87,12 +95,18 @@ FAKE_EXPORT spank_err_t spank_getenv(spank_t, const char* name, char* out, int s
 }
 
 FAKE_EXPORT spank_err_t spank_setenv(spank_t, const char* name, const char* value, int) {
+  if (fault_due(FaultPlan::kSpank, __func__))
+    return code(fault_plan().spank_code);
+  NoFaults own;
   ++fake_slurm.calls;
   fake_slurm.environment[name] = value;
   return code(ESPANK_SUCCESS);
 }
 
 FAKE_EXPORT spank_err_t spank_unsetenv(spank_t, const char* name) {
+  if (fault_due(FaultPlan::kSpank, __func__))
+    return code(fault_plan().spank_code);
+  NoFaults own;
   ++fake_slurm.calls;
   fake_slurm.environment.erase(name);
   return code(ESPANK_SUCCESS);
@@ -101,6 +115,7 @@ FAKE_EXPORT spank_err_t spank_unsetenv(spank_t, const char* name) {
 FAKE_EXPORT const char* spank_strerror(spank_err_t) { return "a SPANK error"; }
 
 FAKE_EXPORT void slurm_error(const char* format, ...) {
+  NoFaults own;
   va_list arguments;
   va_start(arguments, format);
   fake_slurm.errors.push_back(formatted(format, arguments));

@@ -17,7 +17,6 @@ struct FakeSlurm {
   std::uint32_t restart_count = 0;
   std::string major = "22", minor = "05";
   std::map<std::string, std::string> environment; // of the task
-  bool throw_in_getenv = false;                   // the host program misbehaves
 
   std::vector<std::string> errors;   // slurm_error lines
   std::vector<spank_option> options; // registered
