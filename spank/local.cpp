@@ -27,7 +27,8 @@ struct State {
   bool has_inherited = false;
   int callbacks = 0;
   bool kill_set = false;
-  Options options; // decided in init_post_opt
+  bool in_salloc = false; // the srun of its interactive step: a shell, none of ours
+  Options options;        // decided in init_post_opt
   std::unique_ptr<Broker> broker;
 };
 
@@ -57,8 +58,7 @@ std::optional<Options> if_valid(const std::string& text) {
 
 // Slurm reads SLURM_KILL_BAD_EXIT before any option of ours is known, so the decision is taken on a
 // preview of it; what is wrong in there is reported when Slurm hands it over.
-void preview_kill(State& known) {
-  auto line = read_srun_line(own_arguments());
+void preview_kill(State& known, const SrunLine& line) {
   std::optional<Error> ignored;
   Voices voices = known.voices;
   if (line.has_dist_train)
@@ -122,7 +122,10 @@ int init(bool in_srun, const std::vector<std::string>& plugstack) {
       fresh->has_inherited = true;
       fresh->inherited_text = inherited;
     }
-    preview_kill(*fresh);
+    auto line = read_srun_line(own_arguments());
+    fresh->in_salloc = line.interactive;
+    if (!line.interactive)
+      preview_kill(*fresh, line);
   }
   state = fresh.release();
   return 0;
@@ -150,6 +153,8 @@ int option(const char* text) {
 int init_post_opt(bool in_srun) {
   if (!state)
     return std::getenv(kUserVariable) ? -1 : 0;
+  if (state->in_salloc)
+    return 0;
   std::optional<Error> error;
   state->voices.environment = user_variable(error);
   if (error)

@@ -10,6 +10,7 @@
 #include "spank/node_facts.h"
 #include "spank/slurm_facts.h"
 #include "spank/slurm_log.h"
+#include "spank/watchdog.h"
 
 #include <algorithm>
 #include <array>
@@ -24,6 +25,11 @@ namespace {
 // Plain bytes: nothing of ours is constructed or freed when Slurm loads and unloads the plugin.
 std::array<char, kMaxOptionText + 1> option_text;
 bool option_given = false;
+
+// More than all waits that are meant, one after the other: for srun, then for rank 0 itself.
+std::chrono::seconds patience(std::chrono::seconds wait) {
+  return wait + std::min(wait, std::chrono::seconds(30)) + std::chrono::seconds(5);
+}
 
 [[noreturn]] void fail(const Error& error) {
   if (!error.message.empty())
@@ -164,10 +170,14 @@ void task_init(spank_t spank) {
   auto options = parse_options(*said ? **said : option_text.data(), OptionSource::kResolved);
   if (!options)
     fail_node(spank, options.error());
-  if (options->mode == Mode::kOff || options->mode == Mode::kHelp)
+  if (options->mode == Mode::kOff || options->mode == Mode::kHelp) {
+    spank_unsetenv(spank, kOptionsVariable); // the task sees nothing of us
     return;
+  }
   if (!srun_step)
     fail(srun_step.error());
+  Watchdog watchdog(
+      patience(std::chrono::seconds(options->wait_seconds.value_or(kDefaultWaitSeconds))));
   if (auto done = become_rank(spank, *options); !done)
     fail(done.error());
 }

@@ -95,6 +95,8 @@ private:
     }
     if (abbreviates(name, "kill-on-bad-exit", 1))
       line_.kills_on_bad_exit = true;
+    if (abbreviates(name, "interactive", 3))
+      line_.interactive = true;
     return equals == option.npos &&
            std::none_of(std::begin(kLongWithoutValue), std::end(kLongWithoutValue),
                         [&](std::string_view full) { return abbreviates(name, full, 3); });

@@ -13,6 +13,7 @@ struct SrunLine {
   bool has_dist_train = false;
   std::string dist_train;         // value of the last --dist-train; "" for the bare option
   bool kills_on_bad_exit = false; // the user said -K or --kill-on-bad-exit, with whatever value
+  bool interactive = false;       // salloc's own srun, which runs the user's shell on a node
 };
 
 // Options before the program's name, in every component of a heterogeneous step (":").

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "spank/watchdog.h"
+
+#include <csignal>
+#include <string_view>
+#include <unistd.h>
+
+namespace dist_train {
+
+namespace {
+
+struct sigaction action_before;
+sigset_t mask_before;
+
+void end_process(int) {
+  constexpr std::string_view kText =
+      "dist-train: this task is stuck in the plugin and is ended; look at its node's name service "
+      "and file systems\n";
+  [[maybe_unused]] auto written = write(STDERR_FILENO, kText.data(), kText.size());
+  _exit(1);
+}
+
+} // namespace
+
+Watchdog::Watchdog(std::chrono::seconds limit) {
+  struct sigaction action {};
+  action.sa_handler = end_process;
+  sigaction(SIGALRM, &action, &action_before);
+  sigset_t alarm_only; // slurmstepd blocks it
+  sigemptyset(&alarm_only);
+  sigaddset(&alarm_only, SIGALRM);
+  sigprocmask(SIG_UNBLOCK, &alarm_only, &mask_before);
+  alarm(static_cast<unsigned>(limit.count()));
+}
+
+Watchdog::~Watchdog() {
+  alarm(0);
+  sigprocmask(SIG_SETMASK, &mask_before, nullptr);
+  sigaction(SIGALRM, &action_before, nullptr);
+}
+
+} // namespace dist_train

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A task's child that is stuck in here is ended: nobody else would do it before the job's end.
+#pragma once
+
+#include <chrono>
+
+namespace dist_train {
+
+// Ends the process with a message and exit code 1 when it lives longer than `limit`. One at a time,
+// in a process of one thread; it takes over SIGALRM and puts everything back.
+class Watchdog {
+public:
+  explicit Watchdog(std::chrono::seconds limit);
+  ~Watchdog();
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+};
+
+} // namespace dist_train
