@@ -106,3 +106,53 @@ task_5_is_reported() { grep -q 'node03: task 5: Exited with exit code 3' "$BATS_
     [ "$(uniq <<<"$output")" = 2 ]
   done
 }
+
+# What a user reads first is what the first rank said that failed, then Slurm's line for it; peers that
+# are ended along with it add a line each at most.
+@test "the first rank that fails is read first, and is not drowned by its peers" {
+  acts 3 'echo "rank 3: no data file" >&2; exit 5' --dist-train
+  [ "$status" -ne 0 ]
+  first=$(grep -vE '^srun: (Job step aborted|launch/slurm)|slurmstepd|^$' <<<"$stderr" | head -n 2)
+  [ "${first%%$'\n'*}" = "rank 3: no data file" ]
+  [[ ${first#*$'\n'} == "srun: error: node01: task 3: Exited with exit code 5" ]]
+  [ "$(wc -l <<<"$stderr")" -le 12 ]
+}
+
+@test "ranks that fail together, or are killed for memory, never end srun with 0" {
+  for action in 'exit 3' 'kill -KILL $$' 'kill -SEGV $$'; do
+    run user srun -N3 -n6 --dist-train sh -c "$action"
+    [ "$status" -ne 0 ]
+    [ "$status" -lt 192 ]
+  done
+  # An error of the plugin's own, in all tasks.
+  run -1 --separate-stderr user srun -N3 -n6 --dist-train=iface=nowhere true
+  [[ $(head -n 1 <<<"$stderr") == *"dist-train: "*nowhere* ]]
+}
+
+trapping() { [ "$(user sh -c 'ls here | wc -l')" = 6 ]; }
+@test "SIGUSR1 and SIGTERM of scancel reach every rank untouched" {
+  for how in "--signal=USR1" "--signal=TERM" "--signal=USR1 --full"; do
+    signal=${how#--signal=}
+    user rm -rf here got
+    user mkdir here got
+    user sbatch --parsable -N3 -n6 --output=/dev/null --dist-train --wrap "trap : ${signal%% *}
+      srun bash -c 'trap \"touch got/\$RANK; exit 0\" ${signal%% *}; touch here/\$RANK; while :; do sleep 0.1; done'" >"$BATS_TEST_TMPDIR/job"
+    eventually 60 trapping
+    if [[ $how == *full ]]; then
+      # shellcheck disable=SC2086 # words
+      user scancel $how "$(cat "$BATS_TEST_TMPDIR/job")"
+    else
+      user scancel "$how" "$(cat "$BATS_TEST_TMPDIR/job").0"
+    fi
+    eventually 30 all_idle
+    [ "$(user sh -c 'ls got | wc -l')" = 6 ]
+  done
+}
+
+@test "a task prolog that overwrites our variables is told from the step by libstep" {
+  user sh -c 'printf "#!/bin/sh\necho export RANK=0\n" >prolog.sh; chmod +x prolog.sh'
+  run ! user env DIST_TRAIN_LIBSTEP="$DIST_TRAIN_BUILD/lib/libstep.so" PYTHONPATH="$BATS_TEST_DIRNAME/../../libstep/python" \
+    srun -N1 -n2 --task-prolog="$("$cluster" home)/prolog.sh" --dist-train python3 -c 'import libstep; libstep.Step()'
+  [[ $output == *"SLURM_PROCID"* ]]
+  [[ $output == *"RANK"* ]]
+}
