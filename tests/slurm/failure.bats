@@ -151,8 +151,9 @@ trapping() { [ "$(user sh -c 'ls here | wc -l')" = 6 ]; }
 
 @test "a task prolog that overwrites our variables is told from the step by libstep" {
   user sh -c 'printf "#!/bin/sh\necho export RANK=0\n" >prolog.sh; chmod +x prolog.sh'
-  run ! user env DIST_TRAIN_LIBSTEP="$DIST_TRAIN_BUILD/lib/libstep.so" PYTHONPATH="$BATS_TEST_DIRNAME/../../libstep/python" \
+  run ! user env LD_LIBRARY_PATH="$DIST_TRAIN_BUILD/lib" PYTHONPATH="$BATS_TEST_DIRNAME/../../libstep/python" \
     srun -N1 -n2 --task-prolog="$("$cluster" home)/prolog.sh" --dist-train python3 -c 'import libstep; libstep.Step()'
+  echo "$output"
   [[ $output == *"SLURM_PROCID"* ]]
   [[ $output == *"RANK"* ]]
 }

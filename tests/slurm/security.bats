@@ -78,7 +78,7 @@ step = libstep.Step()
 step.barrier(30)
 print("met in", round(time.monotonic() - begin, 1), flush=True)
 PY
-  user env PYTHONPATH="$BATS_TEST_DIRNAME/../../libstep/python" DIST_TRAIN_LIBSTEP="$DIST_TRAIN_BUILD/lib/libstep.so" \
+  user env PYTHONPATH="$BATS_TEST_DIRNAME/../../libstep/python" LD_LIBRARY_PATH="$DIST_TRAIN_BUILD/lib" \
     srun -N2 -n2 --dist-train python3 world.py >"$BATS_TEST_TMPDIR/world" 2>&1 3>&- &
   world=$!
   eventually 30 test -e "$home/env.0" -a -e "$home/env.1"
@@ -100,7 +100,7 @@ PY
   stranger_on node02 python3 "$BATS_TEST_DIRNAME/stranger.py" "${store%:*}" "${store##*:}" "$folder/attack" >"$BATS_TEST_TMPDIR/closed" 3>&- &
   attack=$!
   user touch meet
-  wait $world
+  wait $world || { cat "$BATS_TEST_TMPDIR/world"; false; }
   rm "$folder/attack"
   wait $attack
   [ "$(grep -c '^met in [0-9]\.' "$BATS_TEST_TMPDIR/world")" = 2 ]
