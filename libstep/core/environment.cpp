@@ -17,6 +17,8 @@ constexpr std::size_t kMaxLayout = 100'000;
 // our own of an outer step.
 constexpr std::array<std::string_view, 4> kRemovedPrefixes{"TORCHELASTIC_", "PET_", "DIST_TRAIN_",
                                                            "SLURM_DIST_TRAIN_"};
+// The user's own: where the Python module finds libstep.
+constexpr std::string_view kKeptName = "DIST_TRAIN_LIBSTEP";
 
 // What the plan set because the user had not: for a step that is started inside this one, and would
 // take it for the user's wish. NAME=VALUE;NAME=VALUE
@@ -83,7 +85,7 @@ EnvPlan task_environment(const TaskPlan& plan, const Options& options,
 
   for (const auto& [name, value] : inherited)
     for (auto prefix : kRemovedPrefixes)
-      if (name.starts_with(prefix))
+      if (name.starts_with(prefix) && name != kKeptName)
         result.changes.push_back({name, std::nullopt});
 
   changes.set("RANK", plan.rank);
