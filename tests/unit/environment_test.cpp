@@ -77,10 +77,15 @@ TEST(TaskEnvironment, IsTheWholeContract) {
 }
 
 TEST(TaskEnvironment, RemovesWhatOtherLaunchersAndOuterStepsLeft) {
-  Environment before{{"TORCHELASTIC_RUN_ID", "x"},    {"PET_NNODES", "2"},
-                     {"DIST_TRAIN_STORE_FD", "7"},    {"DIST_TRAIN_STRATEGY", "ddp"},
-                     {"SLURM_DIST_TRAIN_TOKEN", "y"}, {"RANK", "99"}, {"DIST_TRAIN_LIBSTEP", "mine"},
-                     {"SLURM_DIST_TRAIN", "on"},      {"PETROL", "stays"}};
+  Environment before{{"TORCHELASTIC_RUN_ID", "x"},
+                     {"PET_NNODES", "2"},
+                     {"DIST_TRAIN_STORE_FD", "7"},
+                     {"DIST_TRAIN_STRATEGY", "ddp"},
+                     {"SLURM_DIST_TRAIN_TOKEN", "y"},
+                     {"RANK", "99"},
+                     {"DIST_TRAIN_LIBSTEP", "mine"},
+                     {"SLURM_DIST_TRAIN", "on"},
+                     {"PETROL", "stays"}};
   auto after = changed(rank_five(), {}, before);
   EXPECT_EQ(after["DIST_TRAIN_LIBSTEP"], "mine");
   for (const char* gone : {"TORCHELASTIC_RUN_ID", "PET_NNODES", "DIST_TRAIN_STORE_FD",
