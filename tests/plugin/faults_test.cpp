@@ -150,9 +150,9 @@ protected:
     EXPECT_EQ(call("slurm_spank_task_init"), 0);
     auto found = names();
     EXPECT_TRUE(found.contains("MASTER_PORT"));
-    for (const char* name : {"DIST_TRAIN_STORE_FD", "DIST_TRAIN_PORT_FD"})
-      if (auto fd = fake_slurm.environment.find(name); fd != fake_slurm.environment.end())
-        held_.emplace_back(std::stoi(fd->second));
+    for (const auto& [name, value] : fake_slurm.environment)
+      if (name.starts_with("DIST_TRAIN_") && name.ends_with("_FD"))
+        held_.emplace_back(std::stoi(value));
     fake_slurm.environment = before;
     return found;
   }
