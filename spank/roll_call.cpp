@@ -47,11 +47,15 @@ void RollCall::note(const Report& report) {
   std::vector<NodeRanks> nodes;
   for (const auto& [name, here] : nodes_)
     nodes.push_back({name, here});
-  if (auto map = make_rank_map(std::move(nodes))) {
+  auto map = make_rank_map(std::move(nodes));
+  if (map && dist_train::world_size(*map) == world_) {
     map_ = *std::move(map);
     layout_ = layout_text(*map_);
   } else {
-    failure_ = "the nodes contradict each other: " + map.error().message;
+    failure_ = "the nodes contradict each other: " +
+               (map ? "they have " + std::to_string(ranks_here_) + " ranks, the world " +
+                          std::to_string(world_)
+                    : map.error().message);
   }
 }
 

@@ -170,6 +170,11 @@ TEST(RollCall, ContradictionsAndRankZerosFailureEndTheWaiting) {
   twice.take(report_of(1, "n1", "0-1"));
   EXPECT_EQ(twice.take(report_of(1, "n2", "1-2")).status, Status::kFailed);
 
+  RollCall more;
+  more.take(report_of(0, "n1", "0-2"));
+  EXPECT_EQ(more.take(report_of(3, "n2", "3-4")).note,
+            "the nodes contradict each other: they have 5 ranks, the world 4");
+
   RollCall failing;
   auto failed = report_of(0, "n1", "0");
   failed.failed = true;

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Slurm's compressed host lists.
+#include "libstep/core/host_list.h"
+#include "tests/fuzz/check.h"
+
+using namespace dist_train;
+using namespace dist_train::fuzz;
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  auto hosts = expand_host_list(text_of(data, size));
+  if (!hosts) {
+    require_readable(hosts.error());
+    return 0;
+  }
+  require(hosts->size() <= kMaxHosts, "at most kMaxHosts names");
+  require(hosts->empty() == (size == 0), "only the empty text has no names");
+  std::string plain;
+  for (const auto& name : *hosts) {
+    require(!name.empty() && name.size() <= 255, "a name has 1 to 255 characters");
+    require(printable(name) && name.find_first_of("[],") == std::string::npos,
+            "a name has no character of the list's own");
+    if (plain.size() < 4096)
+      plain += (plain.empty() ? "" : ",") + name;
+  }
+  auto again = expand_host_list(plain);
+  require(again && again->size() <= hosts->size() &&
+              std::equal(again->begin(), again->end(), hosts->begin()),
+          "plain names stay as they are");
+  return 0;
+}
