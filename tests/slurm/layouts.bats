@@ -67,6 +67,7 @@ per_node() {
 @test "only --ntasks-per-node given" { both per_node; }
 
 @test "one task where two per node were possible" {
+  [ "${DIST_TRAIN_SLURM:-22.05}" != 26.05 ] || skip "26.05 leaves such a job in the queue, with the option or without"
   on reserved
   reports srun --ntasks=1 --ntasks-per-node=2 --dist-train
   check node01=0
