@@ -2,6 +2,7 @@
 #include "libstep/identity.h"
 
 #include "libstep/core/sha256.h"
+#include "libstep/core/slurm_job.h"
 #include "libstep/core/text.h"
 #include "libstep/identity_sources.h"
 
@@ -87,9 +88,7 @@ Identity single_identity(const std::string& host_name) {
   return identity;
 }
 
-} // namespace
-
-Result<Identity> find_identity(const Environment& environment, const std::string& host_name) {
+Result<Identity> from_first_source(const Environment& environment, const std::string& host_name) {
   Variables variables(environment);
   // torchrun inside a task gives each of its workers a rank of its own; what surrounds it then
   // describes torchrun, not the worker. The plugin removes an inherited TORCHELASTIC_RUN_ID.
@@ -101,7 +100,26 @@ Result<Identity> find_identity(const Environment& environment, const std::string
     return slurm_identity(variables, host_name);
   if (variables.has("RANK") || variables.has("WORLD_SIZE"))
     return launcher_identity(variables, host_name);
-  return single_identity(host_name);
+  Identity single = single_identity(host_name);
+  single.restart_count = variables.number("SLURM_RESTART_COUNT", 0, UINT32_MAX, 0);
+  if (variables.problem())
+    return *variables.problem();
+  return single;
+}
+
+} // namespace
+
+Result<Identity> find_identity(const Environment& environment, const std::string& host_name) {
+  auto identity = from_first_source(environment, host_name);
+  if (!identity)
+    return identity;
+  identity->job = job_text(environment);
+  Variables variables(environment);
+  if (variables.has("SLURM_JOB_END_TIME"))
+    identity->job_end = variables.number("SLURM_JOB_END_TIME", 0, UINT32_MAX, 0);
+  if (variables.problem())
+    return *variables.problem();
+  return identity;
 }
 
 } // namespace dist_train

@@ -104,6 +104,13 @@ Result<Identity> plugin_identity(Variables variables, const std::string& host_na
     else
       variables.complain({"DIST_TRAIN_STORE: " + endpoint.error().message, endpoint.error().hint});
   }
+  if (variables.has("DIST_TRAIN_BROKER")) {
+    auto broker = parse_endpoint(variables.text("DIST_TRAIN_BROKER"));
+    if (broker)
+      identity.broker = *std::move(broker);
+    else
+      variables.complain({"DIST_TRAIN_BROKER: " + broker.error().message, broker.error().hint});
+  }
   constexpr std::uint32_t kMaxFd = 0x7fffffff;
   if (identity.rank == 0 && variables.has("DIST_TRAIN_STORE_FD"))
     identity.store_fd = variables.number("DIST_TRAIN_STORE_FD", 3, kMaxFd, 3);

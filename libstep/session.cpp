@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "libstep/os/port.h"
+#include "libstep/slurm_link.h"
 
 extern char** environ;
 
@@ -26,7 +27,7 @@ Refusal refuse(step_err_t code, Error error) { return {code, std::move(error)}; 
 
 std::string rank_zero_text(const Identity& identity) {
   const std::string node = identity.nodes.empty() ? "" : identity.nodes[0];
-  return node.empty() ? "rank 0" : "rank 0 (" + node + ")";
+  return node.empty() ? "rank 0" : "rank 0 (" + node + ", local 0)";
 }
 
 Result<Socket> find_listener(const Identity& identity) {
@@ -103,6 +104,9 @@ std::variant<Socket, Refusal> serve(Session& session, std::uint32_t generation) 
   options.nodes = identity.nodes;
   options.token = identity.token;
   options.generation = generation;
+  options.silence_seconds = session.silence_seconds;
+  options.stop_seconds = session.stop_seconds;
+  options.time_left = [identity] { return time_left_ms(identity); };
   if (identity.port_fd)
     keep_to_this_process(*identity.port_fd);
   if (identity.master_port == 0) {
@@ -169,8 +173,10 @@ std::optional<Refusal> open_session(Session& session, double connect_seconds) {
                                            : join(session, generation, connect_seconds);
   if (auto* refusal = std::get_if<Refusal>(&stream))
     return std::move(*refusal);
-  auto client =
-      Client::start(std::move(std::get<Socket>(stream)), rank_zero_text(session.identity));
+  const Identity& identity = session.identity;
+  auto client = Client::start(
+      std::move(std::get<Socket>(stream)),
+      {identity.rank, identity.world, identity.nodes[0], session.silence_seconds});
   if (!client)
     return refuse(STEP_ERR_SYSTEM, client.error());
   session.client = *std::move(client);
@@ -189,6 +195,7 @@ void close_session(Session& session) {
   // A store that is gone takes no goodbye, and needs none.
   (void)session.client->call(Goodbye{});
   session.client.reset();
+  session.signals.reset();
   if (session.server)
     session.server->stop(session.linger_seconds);
 }

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <cstring>
 #include <memory>
 #include <new>
 #include <system_error>
@@ -20,9 +21,13 @@ struct LastFailure {
 };
 thread_local LastFailure last_failure;
 
-double option_seconds(const step_options_t* options, std::size_t end, double value,
-                      double otherwise) {
-  return options == nullptr || options->size < end || value == 0 ? otherwise : value;
+// A time among the options: `otherwise` where it is 0, or a program of an earlier header does not
+// know it yet.
+double option(const step_options_t* options, std::size_t offset, double otherwise) {
+  double value = 0;
+  if (options != nullptr && options->size >= offset + sizeof value)
+    std::memcpy(&value, reinterpret_cast<const char*>(options) + offset, sizeof value);
+  return value == 0 ? otherwise : value;
 }
 
 } // namespace
@@ -104,26 +109,25 @@ step_err_t step_open(step_t** out, const step_options_t* options) {
   return guarded(nullptr, [&] {
     if (out == nullptr)
       return bad_argument(nullptr, "step_open(): the place for the handle is NULL");
-    constexpr std::size_t kConnectEnd = offsetof(step_options_t, connect_seconds) + sizeof(double);
-    constexpr std::size_t kLingerEnd = offsetof(step_options_t, linger_seconds) + sizeof(double);
-    if (options != nullptr && options->size < kConnectEnd)
+    constexpr std::size_t kSmallest = offsetof(step_options_t, connect_seconds) + sizeof(double);
+    if (options != nullptr && options->size < kSmallest)
       return bad_argument(nullptr,
                           "step_open(): the options' size is " + std::to_string(options->size),
                           "set it to sizeof(step_options_t)");
-    const double connect = option_seconds(options, kConnectEnd,
-                                          options == nullptr ? 0 : options->connect_seconds, 300);
-    const bool lingers = options != nullptr && options->size >= kLingerEnd;
-    const double linger =
-        option_seconds(options, kLingerEnd, lingers ? options->linger_seconds : 0, 30);
-    if (std::isnan(connect) || std::isnan(linger))
+    const double connect = option(options, offsetof(step_options_t, connect_seconds), 300);
+    auto handle = std::make_unique<step>();
+    handle->linger_seconds = option(options, offsetof(step_options_t, linger_seconds), 30);
+    handle->silence_seconds =
+        option(options, offsetof(step_options_t, silence_seconds), kDefaultSilence);
+    handle->stop_seconds = option(options, offsetof(step_options_t, stop_seconds), 0);
+    if (std::isnan(connect) || std::isnan(handle->linger_seconds) ||
+        std::isnan(handle->silence_seconds) || std::isnan(handle->stop_seconds))
       return bad_argument(nullptr, "step_open(): a time among the options is not a number");
 
     auto identity = find_identity(read_environment(), host_name());
     if (!identity)
       return fail(nullptr, STEP_ERR_IDENTITY, identity.error());
-    auto handle = std::make_unique<step>();
     handle->identity = *std::move(identity);
-    handle->linger_seconds = linger;
     if (auto refusal = open_session(*handle, connect < 0 ? 1e9 : connect))
       return fail(nullptr, refusal->code, std::move(refusal->error));
     forget_failure(handle.get()); // of an earlier handle at this address

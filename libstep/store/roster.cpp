@@ -47,27 +47,48 @@ std::vector<std::uint32_t> Roster::all(Presence presence) const {
   return ranks;
 }
 
+std::string iteration_text(std::int64_t iteration) {
+  return iteration == kNoIteration ? "" : "last at iteration " + std::to_string(iteration);
+}
+
+// What is in the brackets behind a rank, or a group of ranks that have it in common.
+std::string Roster::details(std::uint32_t rank, bool alone) const {
+  const std::string& node = nodes_[rank];
+  std::string text = node;
+  const auto add = [&](const std::string& part) {
+    if (!part.empty())
+      text += (text.empty() ? "" : ", ") + part;
+  };
+  // Local ranks follow the order of ranks; not known where ranks before it may be here or not.
+  const auto end = nodes_.begin() + rank;
+  if (alone && !node.empty() && std::find(nodes_.begin(), end, "") == end)
+    add("local " + std::to_string(std::count(nodes_.begin(), end, node)));
+  if (presence_[rank] == Presence::kAbsent)
+    add("never joined");
+  add(iteration_text(iterations_[rank]));
+  return text;
+}
+
 std::string Roster::describe(const std::vector<std::uint32_t>& ranks) const {
   constexpr std::size_t kShown = 32; // groups; more than a person reads
   std::string text;
   std::size_t groups = 0;
   for (std::size_t i = 0; i < ranks.size();) {
     // One group: neighbours in number, on one node, in one state.
+    const std::uint32_t first = ranks[i];
     std::size_t end = i + 1;
     while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1 &&
-           nodes_[ranks[end]] == nodes_[ranks[i]] && presence_[ranks[end]] == presence_[ranks[i]])
+           nodes_[ranks[end]] == nodes_[first] && presence_[ranks[end]] == presence_[first] &&
+           iterations_[ranks[end]] == iterations_[first])
       ++end;
     if (++groups > kShown)
       return text + " and " + std::to_string(ranks.size() - i) + " more";
     text += text.empty() ? "" : ", ";
     text += end - i == 1
-                ? "rank " + std::to_string(ranks[i])
-                : "ranks " + std::to_string(ranks[i]) + "-" + std::to_string(ranks[end - 1]);
-    const bool absent = presence_[ranks[i]] == Presence::kAbsent;
-    const std::string& node = nodes_[ranks[i]];
-    if (absent || !node.empty())
-      text += " (" + node + (absent && !node.empty() ? ", " : "") + (absent ? "never joined" : "") +
-              ")";
+                ? "rank " + std::to_string(first)
+                : "ranks " + std::to_string(first) + "-" + std::to_string(ranks[end - 1]);
+    if (const std::string more = details(first, end - i == 1); !more.empty())
+      text += " (" + more + ")";
     i = end;
   }
   return text;

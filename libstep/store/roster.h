@@ -42,13 +42,16 @@ Error parse_failure(std::string_view body);
 
 std::string seconds_text(std::int64_t ms); // "30 s", "0.5 s"
 
+std::string iteration_text(std::int64_t iteration); // "last at iteration 1831", or ""
+
 enum class Presence : std::uint8_t { kAbsent, kHere, kLeft, kLost };
 
 class Roster {
 public:
   // nodes: name of each rank's node, "" where the launcher did not tell.
   explicit Roster(std::vector<std::string> nodes)
-      : nodes_(std::move(nodes)), presence_(nodes_.size(), Presence::kAbsent) {}
+      : nodes_(std::move(nodes)), presence_(nodes_.size(), Presence::kAbsent),
+        iterations_(nodes_.size(), kNoIteration) {}
 
   std::uint32_t world() const { return static_cast<std::uint32_t>(nodes_.size()); }
   Presence of(std::uint32_t rank) const { return presence_[rank]; }
@@ -59,14 +62,21 @@ public:
   // Whether any rank has left or was lost: a cheap look before all().
   bool someone_gone() const { return someone_gone_; }
   void name(std::uint32_t rank, std::string node) { nodes_[rank] = std::move(node); }
+  // The iteration of its program that a rank last told of.
+  void at(std::uint32_t rank, std::int64_t iteration) { iterations_[rank] = iteration; }
+  std::int64_t iteration(std::uint32_t rank) const { return iterations_[rank]; }
 
   std::vector<std::uint32_t> all(Presence presence) const;
-  // "rank 2 (node02)", "ranks 4-7 (node03, never joined), rank 9 (node04)"; ranks in rising order.
+  // "rank 2 (node02, local 1, last at iteration 1831)", "ranks 4-7 (node03, never joined), rank 9
+  // (node04, local 0)"; the ranks in rising order.
   std::string describe(const std::vector<std::uint32_t>& ranks) const;
 
 private:
+  std::string details(std::uint32_t rank, bool alone) const;
+
   std::vector<std::string> nodes_;
   std::vector<Presence> presence_;
+  std::vector<std::int64_t> iterations_;
   bool someone_gone_ = false;
 };
 

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -16,12 +17,21 @@
 
 namespace dist_train {
 
+inline constexpr double kStopSeconds = 60;
+
 struct ServerOptions {
   std::vector<std::string> nodes; // node of each rank, "" where unknown; its size is the world's
   std::string token;
   std::uint32_t generation = 1;
   std::uint16_t program_port = 0; // told to every rank in the handshake
   Socket listener;                // may be none: a world of one
+  double silence_seconds = 30;    // of a rank, after which it counts as lost; negative: never
+  // Milliseconds that the job has left, or kNoTimeLimit. Called at most once, when somebody first
+  // wants to know, from a thread of its own, for which stop() waits; must not throw.
+  std::function<std::int64_t()> time_left;
+  // So long before the job's end a stop is asked for; negative: never; 0: kStopSeconds, but no more
+  // than a tenth of what is left when the first rank tells of an iteration.
+  double stop_seconds = 0;
 };
 
 class Server {

@@ -16,6 +16,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "libstep/store/heartbeat.h"
+
 namespace dist_train {
 namespace {
 
@@ -28,7 +30,12 @@ constexpr std::size_t kQueueMax = 256u << 20; // a rank that reads no answers is
 
 Server::Loop::Loop(ServerOptions options)
     : options_(std::move(options)), roster_(options_.nodes), by_rank_(options_.nodes.size(), -1),
-      block_(kReadPiece, '\0') {}
+      block_(kReadPiece, '\0'), next_tick_(Clock::now()) {}
+
+Server::Loop::~Loop() {
+  if (clock_.joinable())
+    clock_.join();
+}
 
 Result<void> Server::Loop::prepare(Socket own_end) {
   epoll_ = Socket(::epoll_create1(EPOLL_CLOEXEC));
@@ -55,6 +62,10 @@ Result<void> Server::Loop::prepare(Socket own_end) {
 
 void Server::Loop::ask_to_stop(double linger_seconds) {
   linger_.store(linger_seconds);
+  wake();
+}
+
+void Server::Loop::wake() {
   const std::uint64_t one = 1;
   (void)!::write(wake_.get(), &one, sizeof one);
 }
@@ -92,6 +103,7 @@ void Server::Loop::serve() {
     shed_strangers(now);
     keys_.expire(now, answers_);
     collectives_.expire(now, answers_);
+    tick(now);
     settle();
     if (finished(now))
       return;
@@ -113,7 +125,7 @@ bool Server::Loop::advance(Connection& connection, TimePoint now) {
 
 TimePoint Server::Loop::next_deadline() const {
   TimePoint next = std::min(keys_.next_deadline(), collectives_.next_deadline());
-  next = std::min({next, stop_at_, resume_at_});
+  next = std::min({next, stop_at_, resume_at_, next_tick_, stop_before_end_});
   if (!strangers_.empty())
     next = std::min(next, connections_.at(strangers_.front()).handshake->deadline);
   return next;
@@ -208,11 +220,15 @@ void Server::Loop::watch(Connection& connection) {
 bool Server::Loop::read(Connection& connection, TimePoint now) {
   // A few pieces at a time, so that one rank's large value does not hold up the others.
   for (int i = 0; i < 16 && !connection.closing && connection.queued < kQueueMax; ++i) {
-    const ssize_t got = ::recv(connection.fd.get(), block_.data(), block_.size(), 0);
+    // Of a stranger no more is taken in than a handshake needs.
+    const std::size_t most =
+        connection.handshake ? std::max(kHelloSize, kProofSize) : block_.size();
+    const ssize_t got = ::recv(connection.fd.get(), block_.data(), most, 0);
     if (got == 0)
       return false;
     if (got < 0)
       return errno == EAGAIN || errno == EINTR;
+    connection.silent = 0;
     std::string_view bytes(block_.data(), static_cast<std::size_t>(got));
     if (!connection.in.empty())
       bytes = connection.in.append(bytes);
@@ -225,7 +241,7 @@ bool Server::Loop::read(Connection& connection, TimePoint now) {
       connection.in = bytes.substr(*used);
     else
       connection.in.erase(0, *used);
-    if (static_cast<std::size_t>(got) < block_.size())
+    if (static_cast<std::size_t>(got) < most)
       break; // that was all for now
   }
   return !connection.closing || !connection.out.empty();
@@ -280,7 +296,8 @@ bool Server::Loop::write(Connection& connection) {
 
 // Queues what has been answered, writes, and drops what has ended, until neither leads to more.
 void Server::Loop::settle() {
-  while (!answers_.empty() || !touched_.empty() || !ended_.empty()) {
+  for (agree_on_stop(); !answers_.empty() || !touched_.empty() || !ended_.empty();
+       agree_on_stop()) {
     for (auto& made : std::exchange(answers_, {})) {
       const int fd = by_rank_[made.rank];
       if (fd < 0)
@@ -302,21 +319,48 @@ void Server::Loop::settle() {
   }
 }
 
-void Server::Loop::drop(int fd) {
+// Counts the silence of all ranks.
+void Server::Loop::tick(TimePoint now) {
+  if (now >= stop_before_end_) {
+    stop_before_end_ = TimePoint::max();
+    want_stop("the job's time limit is near");
+  }
+  end_look_at_clock(now);
+  if (now < next_tick_)
+    return;
+  const auto interval = heartbeat_interval(roster_.world());
+  const std::uint32_t limit = silent_ticks(options_.silence_seconds, roster_.world());
+  next_tick_ = now + interval;
+  if (limit == 0)
+    return;
+  std::vector<int> silent;
+  for (auto& [fd, connection] : connections_)
+    if (!connection.handshake && ++connection.silent > limit)
+      silent.push_back(fd);
+  for (const int fd : silent)
+    drop(fd, "nothing was heard of it for " + seconds_text(std::int64_t{limit} * interval.count()));
+}
+
+void Server::Loop::drop(int fd, const std::string& why) {
   const auto found = connections_.find(fd);
   if (found == connections_.end())
     return;
-  const Connection& connection = found->second;
+  Connection& connection = found->second;
   const bool open = !connection.handshake;
   const std::uint32_t rank = connection.rank;
   if (!open)
     strangers_.erase(connection.handshake->place);
-  connections_.erase(found); // closes it, which also ends epoll's watch
   if (open && by_rank_[rank] == fd) {
     by_rank_[rank] = -1;
-    if (roster_.of(rank) == Presence::kHere)
-      gone(rank, Presence::kLost);
+    if (roster_.of(rank) == Presence::kHere) {
+      const std::string news = gone(
+          rank, Presence::kLost, why.empty() ? "its connection ended without step_close()" : why);
+      // One that is only stopped learns what became of it when it goes on.
+      queue(connection, frame_of(News::kLost, news));
+      (void)write(connection);
+    }
   }
+  connections_.erase(found); // closes it, which also ends epoll's watch
 }
 
 } // namespace dist_train

@@ -9,12 +9,14 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
 #include "libstep/store/collectives.h"
 #include "libstep/store/key_store.h"
 #include "libstep/store/server.h"
+#include "libstep/store/stop_agreement.h"
 
 namespace dist_train {
 
@@ -43,11 +45,15 @@ struct Connection {
   std::size_t sent = 0;     // of the first piece
   std::size_t queued = 0;   // bytes in `out`
   std::uint32_t events = 0; // what epoll watches
+  std::uint32_t silent = 0; // ticks since its last byte
 };
+
+std::string frame_of(News news, const std::string& body);
 
 class Server::Loop {
 public:
   explicit Loop(ServerOptions options);
+  ~Loop();
   // rank 0's own stream comes with the call.
   Result<void> prepare(Socket own_end);
   void run();                              // the thread's body
@@ -55,6 +61,7 @@ public:
 
 private:
   void serve();
+  void wake(); // from any thread
   bool finished(TimePoint now);
   TimePoint next_deadline() const;
 
@@ -70,7 +77,8 @@ private:
   void queue(Connection& connection, std::string head, Body body = nullptr);
   void watch(Connection& connection);
   void settle();
-  void drop(int fd);
+  void tick(TimePoint now);
+  void drop(int fd, const std::string& why = {});
 
   // server_protocol.cpp: what the bytes mean.
   // How many of the bytes were whole messages; nothing: not ours, or malformed.
@@ -80,13 +88,19 @@ private:
   void admit(Connection& connection);
   Verdict judge(const Hello& hello) const;
   void execute(Connection& connection, std::uint32_t id, Request& request, TimePoint now);
-  void gone(std::uint32_t rank, Presence presence);
+  // Returns the news of a loss.
+  std::string gone(std::uint32_t rank, Presence presence, const std::string& why);
   void tell_all(News news, const std::string& body);
+  void want_stop(std::string reason);
+  void agree_on_stop();
+  void begin_look_at_clock();
+  void end_look_at_clock(TimePoint now);
 
   ServerOptions options_;
   Roster roster_;
   KeyStore keys_{roster_};
   Collectives collectives_{roster_};
+  StopAgreement stop_{roster_};
   std::vector<Answer> answers_; // made, not yet queued on their streams
   std::string lost_news_;       // of the first rank that was lost; "": none was
 
@@ -99,6 +113,14 @@ private:
   std::vector<int> touched_; // something was queued: settle() writes it
   std::vector<int> ended_;   // to be dropped
   std::string block_;        // what one read takes, of any stream
+  TimePoint next_tick_;
+
+  // The end of the job: looked up by a thread once somebody wants to know.
+  std::thread clock_;
+  std::atomic<std::int64_t> clock_answer_{-1}; // milliseconds; -1: not there yet
+  std::optional<TimePoint> job_end_;           // max(): no limit is known
+  std::vector<Waiter> want_time_;
+  TimePoint stop_before_end_ = TimePoint::max();
 
   std::atomic<double> linger_{-1}; // 0 or more once asked to stop
   TimePoint stop_at_ = TimePoint::max();

@@ -8,8 +8,15 @@
 #include <sys/random.h>
 
 #include "libstep/store/server_loop.h"
+#include "libstep/store/threads.h"
 
 namespace dist_train {
+
+std::string frame_of(News news, const std::string& body) {
+  return encode(Header{static_cast<std::uint32_t>(body.size()), 0,
+                       static_cast<std::uint8_t>(news)}) +
+         body;
+}
 
 std::optional<std::size_t> Server::Loop::consume(Connection& connection, std::string_view bytes,
                                                  TimePoint now) {
@@ -89,9 +96,13 @@ void Server::Loop::admit(Connection& connection) {
   by_rank_[connection.rank] = connection.fd.get();
   roster_.mark(connection.rank, Presence::kHere);
   if (!lost_news_.empty())
-    queue(connection, encode(Header{static_cast<std::uint32_t>(lost_news_.size()), 0,
-                                    static_cast<std::uint8_t>(News::kLost)}) +
-                          lost_news_);
+    queue(connection, frame_of(News::kLost, lost_news_));
+  stop_.roster_changed();
+  if (const auto at = stop_.decided())
+    queue(connection, frame_of(News::kStopAt, encode_number(static_cast<std::uint64_t>(*at)) +
+                                                  stop_.reason()));
+  else if (stop_.asked())
+    queue(connection, frame_of(News::kStopAsked, stop_.reason()));
 }
 
 void Server::Loop::execute(Connection& connection, std::uint32_t id, Request& request,
@@ -104,8 +115,23 @@ void Server::Loop::execute(Connection& connection, std::uint32_t id, Request& re
         roster_.name(rank, std::move(record.node));
       answers_.push_back(answer({rank, id, 0, {}}));
     } else if constexpr (std::is_same_v<Record, Goodbye>) {
-      gone(rank, Presence::kLeft);
+      gone(rank, Presence::kLeft, "");
       answers_.push_back(answer({rank, id, 0, {}}));
+    } else if constexpr (std::is_same_v<Record, Progress>) {
+      roster_.at(rank, record.iteration);
+      if (record.iteration != kNoIteration && options_.stop_seconds >= 0)
+        begin_look_at_clock();
+      answers_.push_back(
+          answer({rank, id, 0, {}}, encode_number(static_cast<std::uint64_t>(roster_.iteration(0)))));
+    } else if constexpr (std::is_same_v<Record, StopRequest>) {
+      want_stop(std::move(record.reason));
+      answers_.push_back(answer({rank, id, 0, {}})); // behind the news, which the rank knows by then
+    } else if constexpr (std::is_same_v<Record, StopReport>) {
+      stop_.report(rank, record.passed);
+    } else if constexpr (std::is_same_v<Record, TimeLeft>) {
+      want_time_.push_back({rank, id, 0, {}});
+      begin_look_at_clock();
+      end_look_at_clock(now);
     } else if constexpr (std::is_same_v<Record, Collective>) {
       collectives_.handle(rank, id, std::move(record), now, answers_);
     } else if constexpr (std::is_same_v<Record, GetKey> || std::is_same_v<Record, WaitKeys>) {
@@ -117,26 +143,82 @@ void Server::Loop::execute(Connection& connection, std::uint32_t id, Request& re
   std::visit(run, request);
 }
 
-void Server::Loop::gone(std::uint32_t rank, Presence presence) {
+std::string Server::Loop::gone(std::uint32_t rank, Presence presence, const std::string& why) {
   roster_.mark(rank, presence);
+  stop_.roster_changed();
   keys_.forget(rank);
+  std::erase_if(want_time_, [&](const Waiter& waiter) { return waiter.rank == rank; });
   const std::string who = roster_.describe({rank});
   if (presence == Presence::kLeft) {
     collectives_.rank_gone(rank,
                            {who + " called step_close() and will not come",
                             "every rank must call the same collectives before step_close()"},
                            answers_);
-    return;
+    return {};
   }
-  const Error error{who + " was lost: its connection ended without step_close()",
+  const Error error{who + " was lost: " + why,
                     "look for the first error of that rank; the step cannot go on without it"};
   collectives_.rank_gone(rank, error, answers_);
   keys_.fail_waiters(error, answers_);
+  std::string news = encode_number(rank) + error.message + "\n" + error.hint;
   // Waiting for losses ends with the first, and when a node dies they come in hundreds.
-  if (!lost_news_.empty())
+  if (lost_news_.empty()) {
+    lost_news_ = news;
+    tell_all(News::kLost, news);
+  }
+  return news;
+}
+
+void Server::Loop::want_stop(std::string reason) {
+  reason.resize(std::min(reason.size(), kMaxReason));
+  if (stop_.begin(std::move(reason)))
+    tell_all(News::kStopAsked, stop_.reason());
+}
+
+void Server::Loop::agree_on_stop() {
+  if (const auto at = stop_.take_decision())
+    tell_all(News::kStopAt, encode_number(static_cast<std::uint64_t>(*at)) + stop_.reason());
+}
+
+void Server::Loop::begin_look_at_clock() {
+  if (job_end_ || clock_.joinable())
     return;
-  lost_news_ = encode_number(rank) + error.message + "\n" + error.hint;
-  tell_all(News::kLost, lost_news_);
+  if (!options_.time_left) {
+    job_end_ = TimePoint::max();
+    return;
+  }
+  auto thread = start_quiet_thread("libstep-clock", [this] {
+    clock_answer_ = options_.time_left();
+    wake();
+  });
+  if (thread)
+    clock_ = *std::move(thread);
+  else
+    job_end_ = TimePoint::max(); // as where no limit is known
+}
+
+void Server::Loop::end_look_at_clock(TimePoint now) {
+  using std::chrono::milliseconds;
+  if (const std::int64_t left = clock_answer_; !job_end_ && left >= 0) {
+    job_end_ = TimePoint::max();
+    constexpr std::int64_t kLongest = std::int64_t{100} * 365 * 24 * 3600 * 1000;
+    if (left < kLongest) {
+      job_end_ = now + milliseconds(left);
+      const auto before = static_cast<double>(left) / 10;
+      const double lead = options_.stop_seconds == 0 ? std::min(kStopSeconds * 1000, before)
+                                                     : options_.stop_seconds * 1000;
+      if (lead >= 0)
+        stop_before_end_ = *job_end_ - milliseconds(static_cast<std::int64_t>(std::min(lead, 1e12)));
+    }
+  }
+  if (!job_end_)
+    return;
+  const std::int64_t left =
+      *job_end_ == TimePoint::max()
+          ? kNoTimeLimit
+          : std::chrono::duration_cast<milliseconds>(*job_end_ - now).count();
+  for (const Waiter& waiter : std::exchange(want_time_, {}))
+    answers_.push_back(answer(waiter, encode_number(static_cast<std::uint64_t>(left))));
 }
 
 void Server::Loop::tell_all(News news, const std::string& body) {

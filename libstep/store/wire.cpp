@@ -105,8 +105,15 @@ void walk(Archive& archive, Record& record) {
     archive(record.key);
   else if constexpr (std::is_same_v<Plain, Collective>)
     archive(record.number, record.pattern, record.root, record.length, record.data, record.wait_ms);
+  else if constexpr (std::is_same_v<Plain, Progress>)
+    archive(record.iteration);
+  else if constexpr (std::is_same_v<Plain, StopRequest>)
+    archive(record.reason);
+  else if constexpr (std::is_same_v<Plain, StopReport>)
+    archive(record.passed);
   else
-    static_assert(std::is_same_v<Plain, CountKeys> || std::is_same_v<Plain, Goodbye>);
+    static_assert(std::is_same_v<Plain, CountKeys> || std::is_same_v<Plain, Goodbye> ||
+                  std::is_same_v<Plain, TimeLeft>);
 }
 
 template <std::size_t Index = 0>

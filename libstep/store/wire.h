@@ -24,11 +24,12 @@
 
 namespace dist_train {
 
-constexpr std::uint8_t kProtocolVersion = 1;
+constexpr std::uint8_t kProtocolVersion = 2;
 constexpr std::size_t kNonceSize = 32;
 // Two values (compare-and-set) and some room; a frame that claims more is a protocol error.
 constexpr std::size_t kMaxBody = 2 * std::size_t{STEP_VALUE_MAX} + (1u << 20);
 constexpr std::size_t kMaxNodeName = 255;
+constexpr std::size_t kMaxReason = 255; // of a stop
 
 // Why a store does not let a rank in, or does.
 enum class Verdict : std::uint8_t {
@@ -114,9 +115,26 @@ struct Collective {
   std::int64_t wait_ms = 0;
 };
 struct Goodbye {};
+// An iteration of the program's loop; kNoIteration before the first.
+constexpr std::int64_t kNoIteration = INT64_MIN;
+// A sign of life. The answer is that of rank 0's own last one, as a number.
+struct Progress {
+  std::int64_t iteration = kNoIteration;
+};
+// Asks that all ranks stop at one iteration; see stop_agreement.h.
+struct StopRequest {
+  std::string reason;
+};
+// A rank's answer to News::kStopAsked. Itself answered by nothing but News::kStopAt.
+struct StopReport {
+  std::int64_t passed = kNoIteration; // the last iteration that it was told to go on after
+};
+struct TimeLeft {}; // of the job: milliseconds, or kNoTimeLimit
+constexpr std::int64_t kNoTimeLimit = INT64_MAX;
 
 using Request = std::variant<Introduce, SetKey, GetKey, WaitKeys, AddKey, CompareAndSet, DeleteKey,
-                             CountKeys, Collective, Goodbye>;
+                             CountKeys, Collective, Goodbye, Progress, StopRequest, StopReport,
+                             TimeLeft>;
 
 // Frames. A request's kind is its index in the variant; an answer's kind is a step_err_t, with the
 // value or, on failure, the text for a person as body. Frames of id 0 are news nobody asked for.
@@ -127,8 +145,10 @@ struct Header {
   std::uint8_t kind = 0;
 };
 enum class News : std::uint8_t {
-  kLost = 1,    // body: rank (4 bytes) and text
-  kClosing = 2, // rank 0 called step_close() and stops serving
+  kLost = 1,      // body: rank (8 bytes) and text
+  kClosing = 2,   // rank 0 called step_close() and stops serving
+  kStopAsked = 3, // body: why
+  kStopAt = 4,    // body: iteration (8 bytes) and why
 };
 
 std::string encode(const Header& header);

@@ -32,7 +32,7 @@ static int expect_body(struct world* world, int rank) {
   const struct expectation* expected = world->data;
   (void)rank;
   step_t* s = NULL;
-  const step_options_t options = {sizeof options, expected->seconds, 0};
+  const step_options_t options = {.size = sizeof options, .connect_seconds = expected->seconds};
   const step_err_t code = step_open(&s, &options);
   if (code != expected->code || strstr(step_error(NULL), expected->text) == NULL) {
     fprintf(stderr, "step_open: %d '%s', expected %d '%s'\n", code, step_error(NULL),
@@ -150,7 +150,7 @@ static void test_nobody_serves(void** state) {
   (void)state;
   struct world world;
   world_init(&world, 2, kTwo);
-  expect_alone(&world, 1, launch_by_plugin, STEP_ERR_CONNECT, "rank 0 (node01)");
+  expect_alone(&world, 1, launch_by_plugin, STEP_ERR_CONNECT, "rank 0 (node01, local 0)");
   world_free(&world);
 }
 

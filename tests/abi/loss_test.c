@@ -31,8 +31,8 @@ static int lost_body(struct world* world, int rank) {
     raise(SIGKILL);
   }
   char who[64];
-  snprintf(who, sizeof who, "rank %d (node%02d)", loss->victim,
-           world_node_of(world, loss->victim) + 1);
+  snprintf(who, sizeof who, "rank %d (node%02d, local %d)", loss->victim,
+           world_node_of(world, loss->victim) + 1, loss->victim == 1);
   int64_t ready = 0;
   char value;
   size_t length = 1;
@@ -129,7 +129,7 @@ static int left_body(struct world* world, int rank) {
   CHECK(s, step_barrier(s, 60) == STEP_OK);
   if (rank != 2) {
     CHECK(s, step_barrier(s, -1) == STEP_ERR_LOST);
-    CHECK(s, says(s, "rank 2 (node02) called step_close()"));
+    CHECK(s, says(s, "rank 2 (node02, local 0) called step_close()"));
     int lost = -1; /* it is not lost, though */
     CHECK(s, step_wait_lost(s, &lost, 0) == STEP_ERR_TIMEOUT);
   }
@@ -151,7 +151,7 @@ static int linger_body(struct world* world, int rank) {
     int lost = -1;
     CHECK(s, step_wait_lost(s, &lost, 0.2) == STEP_ERR_TIMEOUT);
     CHECK(s, signal_key(s, "later"));
-    CHECK(s, step_barrier(s, 60) == STEP_ERR_LOST && says(s, "rank 0 (node01) called step_close"));
+    CHECK(s, step_barrier(s, 60) == STEP_ERR_LOST && says(s, "rank 0 (node01, local 0) called step_close"));
   }
   step_close(s);
   return 0;
@@ -165,7 +165,7 @@ static void test_linger(void** state) {
 static int no_linger_body(struct world* world, int rank) {
   (void)world;
   step_t* s = NULL;
-  const step_options_t options = {sizeof options, 60, -1};
+  const step_options_t options = {.size = sizeof options, .connect_seconds = 60, .linger_seconds = -1};
   CHECK(s, step_open(&s, &options) == STEP_OK);
   CHECK(s, step_barrier(s, 60) == STEP_OK);
   if (rank == 1) {

@@ -87,7 +87,7 @@ class Ranks:
                 if step.rank == 2:
                     step.wait(f"failed {number}", LONG)
                 failure = check.fails(
-                    Code.TIMEOUT, "1 of 4 ranks did not come within 0.3 s: rank 2 (node02)",
+                    Code.TIMEOUT, "1 of 4 ranks did not come within 0.3 s: rank 2 (node02, local 0)",
                     call, timeout=0.3 if step.rank == 0 else LONG)
                 check.assertIn(failure.message, str(failure))
                 if step.rank != 2:
@@ -108,12 +108,12 @@ class Ranks:
             if step.add("waiting") == 3:
                 step.set("ready", b"")
             if step.rank == 1:
-                check.fails(Code.LOST, "rank 3 (node03)", step.get, "never")
+                check.fails(Code.LOST, "rank 3 (node03, local 0)", step.get, "never")
             else:
-                check.fails(Code.LOST, "rank 3 (node03)", step.all_gather, b"x")
+                check.fails(Code.LOST, "rank 3 (node03, local 0)", step.all_gather, b"x")
             watch.join()
             check.assertEqual(watched[0].rank, 3)
-            check.assertIn("rank 3 (node03)", watched[0].message)
+            check.assertIn("rank 3 (node03, local 0)", watched[0].message)
 
     @staticmethod
     def raised():
@@ -123,7 +123,7 @@ class Ranks:
                 step.barrier(LONG)
                 if step.rank == 1:
                     raise KeyError("of the program")
-                check.fails(Code.LOST, "rank 1 (node01) called step_close()", step.barrier)
+                check.fails(Code.LOST, "rank 1 (node01, local 1) called step_close()", step.barrier)
         except KeyError:
             check.assertEqual(step.rank, 1)
 

@@ -189,7 +189,7 @@ void launch_by_torchrun(struct world* world, int rank) {
 
 step_t* opened(void) {
   step_t* s = NULL;
-  const step_options_t options = {sizeof options, 60, 0};
+  const step_options_t options = {.size = sizeof options, .connect_seconds = 60};
   if (step_open(&s, &options) != STEP_OK) {
     fprintf(stderr, "step_open: %s (%s)\n", step_error(NULL), step_hint(NULL));
     _exit(2);

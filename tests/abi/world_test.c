@@ -113,7 +113,7 @@ static int missing_body(struct world* world, int rank) {
   if (rank == 2)
     CHECK(s, await_key(s, "failed"));
   CHECK(s, step_barrier(s, rank == 0 ? 0.3 : 60) == STEP_ERR_TIMEOUT);
-  CHECK(s, says(s, "1 of 4 ranks did not come within 0.3 s: rank 2 (node02)"));
+  CHECK(s, says(s, "1 of 4 ranks did not come within 0.3 s: rank 2 (node02, local 0)"));
   CHECK(s, rank == 2 || signal_key(s, "failed"));
   CHECK(s, step_barrier(s, 60) == STEP_OK);
   step_close(s);
@@ -129,14 +129,14 @@ static int never_joined_body(struct world* world, int rank) {
   (void)world;
   (void)rank;
   step_t* s = NULL;
-  const step_options_t options = {sizeof options, 60, -1};
+  const step_options_t options = {.size = sizeof options, .connect_seconds = 60, .linger_seconds = -1};
   CHECK(s, step_open(&s, &options) == STEP_OK);
   CHECK(s, step_barrier(s, 0.2) == STEP_ERR_TIMEOUT);
-  CHECK(s, says(s, "rank 1 (node01, never joined), rank 2 (node02, never joined)"));
+  CHECK(s, says(s, "rank 1 (node01, local 1, never joined), rank 2 (node02, local 0, never joined)"));
   char value;
   size_t length = 1;
   CHECK(s, step_get(s, "k", &value, &length, 0.1) == STEP_ERR_TIMEOUT);
-  CHECK(s, says(s, "not here: rank 1 (node01, never joined)"));
+  CHECK(s, says(s, "not here: rank 1 (node01, local 1, never joined)"));
   step_close(s);
   return 0;
 }

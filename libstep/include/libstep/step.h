@@ -16,7 +16,8 @@
  *               0 tests without waiting.
  *   Processes   A child made by fork() (a data loader's worker) must not use the handle: its calls
  *               return STEP_ERR_ARGUMENT, and the parent's connection does not notice the child.
- *   Output      The library prints nothing, installs no signal handler and never ends the process.
+ *   Output      The library prints nothing, never ends the process, and installs no signal handler
+ *               before step_catch_signals().
  *   Safety      With the plugin, ranks and store prove to each other that they know the step's
  *               secret token; it never travels. Elsewhere there is no secret: the token is made of
  *               what the ranks share (job, step, MASTER_ADDR) and only keeps steps from being mixed
@@ -39,7 +40,7 @@ extern "C" {
 #endif
 
 /* Major * 10000 + minor * 100 + patch, of this header; step_api_version() is the library's. */
-#define STEP_API_VERSION 100
+#define STEP_API_VERSION 200
 
 /* Bounds of the store. Longer keys or values are refused with STEP_ERR_ARGUMENT. */
 #define STEP_KEY_MAX 1024u
@@ -76,6 +77,15 @@ typedef struct {
   size_t size;            /* sizeof(step_options_t), for growth */
   double connect_seconds; /* how long step_open() waits for rank 0; 0 means 300 */
   double linger_seconds;  /* how long rank 0 still serves in step_close(); 0 means 30, < 0 none */
+  double silence_seconds; /* a rank that gives no sign of life for so long counts as lost; 0 means
+                             30, < 0 never. Its main thread may be as busy as it likes: signs come
+                             from a thread of the library. Meant are processes that are stopped
+                             (SIGSTOP, a freezer) and nodes that are cut off; where one rank of a
+                             step is to stand in a debugger, use < 0 in all. Suspending the whole
+                             step counts for nothing. */
+  double stop_seconds;    /* so long before the job's time limit all ranks are asked to stop, see
+                             step_should_stop(); < 0 never; 0 means 60, but at most a tenth of the
+                             time left at the first iteration. Rank 0's counts. */
 } step_options_t;
 
 STEP_API int step_api_version(void);
@@ -167,14 +177,57 @@ STEP_API step_err_t step_all_gather(step_t* step, const void* in, size_t length,
                                     double seconds);
 
 /*
- * Waits until a rank is lost (its process ended or its connection broke without step_close()) and
- * gives the first one; step_error() then says which and where. STEP_ERR_TIMEOUT when none was lost
+ * Waits until a rank is lost (its process ended, its connection broke without step_close(), or it
+ * was silent for silence_seconds) and gives the first one; step_error() then says which and where,
+ * and the iteration that it last gave to step_should_stop(), which is told once a second (seldomer
+ * in steps of more than a thousand ranks): "rank 9 (gpu02, local 1, last at iteration 1831) was
+ * lost: ...". So do the texts of deadlines that passed. STEP_ERR_TIMEOUT when none was lost
  * in time; STEP_ERR_NOT_FOUND after step_close_watch(), or once rank 0 has closed the step. Meant
  * for a thread of the caller.
  */
 STEP_API step_err_t step_wait_lost(step_t* step, int* rank, double seconds);
 /* Wakes a thread in step_wait_lost(), so that it can be joined before step_close(). */
 STEP_API void step_close_watch(step_t* step);
+
+/*
+ * Ending in order. All ranks stop after the same iteration:
+ *
+ *   step_catch_signals(s, NULL, 0);
+ *   for (int64_t i = first; i < last; ++i) {
+ *     train();
+ *     if (step_should_stop(s, i)) { save(); if (step_rank(s) == 0) step_requeue(s); break; }
+ *   }
+ *
+ * A stop is asked for by step_request_stop() or a signal in any rank, or by the time limit of the
+ * job. Every rank gives the same numbers of iterations, in rising order; 1 means stop, and all get
+ * it at the same number. While nobody asks it costs well below a microsecond and no message; then
+ * one exchange of messages, once. Always 0 once rank 0 was lost, when nothing can be agreed on any
+ * more; step_error() says so.
+ */
+STEP_API int step_should_stop(step_t* step, int64_t iteration);
+/* reason: for people, at most 255 bytes are kept. The first of all ranks' stays. */
+STEP_API step_err_t step_request_stop(step_t* step, const char* reason);
+/* "SIGUSR1 reached rank 3 (node02)"; "" while no stop was asked for. Lives as long as the handle. */
+STEP_API const char* step_stop_reason(step_t* step);
+/*
+ * Makes these signals (none: SIGTERM and SIGUSR1) ask for a stop instead of what they did, until
+ * step_close(). The library does so on this call only. One step of a process at a time; other
+ * handlers of theirs are not called. Slurm signals all processes of a step: in forked children
+ * they are ignored unless they come from the parent, for which they have their former effect.
+ */
+STEP_API step_err_t step_catch_signals(step_t* step, const int* signals, size_t count);
+/*
+ * Until the job's time limit; HUGE_VAL where there is none or none is known. From
+ * SLURM_JOB_END_TIME or, where Slurm does not set it, from squeue, asked once a step.
+ */
+STEP_API double step_seconds_left(step_t* step);
+/*
+ * Puts the job back into the queue (a task of an array: that task; a heterogeneous job: all of it)
+ * and so ends it: save first. One rank is enough. Asks srun to do it, which works from containers;
+ * without the plugin it runs scontrol here. STEP_ERR_SYSTEM with what Slurm said, such as that the
+ * job may not be requeued.
+ */
+STEP_API step_err_t step_requeue(step_t* step);
 
 #ifdef __cplusplus
 }

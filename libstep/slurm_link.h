@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a running program asks of Slurm about its job: through srun's thread where our srun listens,
+// which works from containers, else by Slurm's own commands.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "libstep/core/srun_request.h"
+#include "libstep/identity.h"
+
+namespace dist_train {
+
+// The text that Slurm answered. Takes half a minute at the very most.
+Result<std::string> ask_slurm(const Identity& identity, SrunWish wish);
+
+// Milliseconds until the job's time limit, 0 at least; kNoTimeLimit where there is none or Slurm
+// does not say. Does not throw.
+std::int64_t time_left_ms(const Identity& identity) noexcept;
+
+} // namespace dist_train
