@@ -92,7 +92,8 @@ class Lost(NamedTuple):
 
 class _Options(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t), ("connect_seconds", ctypes.c_double),
-                ("linger_seconds", ctypes.c_double)]
+                ("linger_seconds", ctypes.c_double), ("silence_seconds", ctypes.c_double),
+                ("stop_seconds", ctypes.c_double)]
 
 
 def _candidates() -> List[str]:
@@ -131,8 +132,13 @@ def _declare(library: ctypes.CDLL) -> ctypes.CDLL:
         "broadcast": (number, (handle, number, data, size, seconds)),
         "all_gather": (number, (handle, data, size, data, seconds)),
         "wait_lost": (number, (handle, to(number), seconds)),
+        "should_stop": (number, (handle, wide)),
+        "request_stop": (number, (handle, text)),
+        "catch_signals": (number, (handle, to(number), size)),
+        "seconds_left": (seconds, (handle,)),
+        "requeue": (number, (handle,)),
     }
-    for name in ("error", "hint", "node_name", "source_text", "strategy", "id", "master_address",
+    for name in ("error", "hint", "stop_reason", "node_name", "source_text", "strategy", "id", "master_address",
                  "store_address"):
         declarations[name] = (text, (handle,))
     for name in ("rank", "world_size", "local_rank", "local_world_size", "node_rank", "node_count",
@@ -221,12 +227,18 @@ class Step:
       store_address                   of rank 0's store; "" in a world of one
     """
 
-    def __init__(self, connect_timeout: float = 300, linger: float = 30):
+    def __init__(self, connect_timeout: float = 300, linger: float = 30, silence: float = 30,
+                 stop_before: float = 0):
         """Finds out who this process is and joins the step's store, which rank 0 serves.
 
         connect_timeout: how long to wait for rank 0, in seconds; negative: as long as it takes.
         linger: how long rank 0 still serves the others in close(), in seconds; negative: not.
-        0 means the default of either. Returns once rank 0 is reached, not when all are here.
+        silence: a rank that gives no sign of life for so long is lost; negative: never. A thread of
+        the library gives them, so what is meant is a stopped process or a node cut off; give -1 in
+        all ranks where one is to stand in a debugger.
+        stop_before: seconds before the job's time limit at which should_stop() stops all (rank 0's
+        counts); negative: never; 0: 60, at most a tenth of the time left at the first iteration.
+        0 means the default of each. Returns once rank 0 is reached, not when all are here.
         """
         self._idle = threading.Condition()
         self._callers: List[int] = []  # a thread's number for each of its calls under way
@@ -234,7 +246,7 @@ class Step:
         self._handle: Optional[ctypes.c_void_p] = None
         library = _library()
         handle = ctypes.c_void_p()
-        options = _Options(ctypes.sizeof(_Options), connect_timeout, linger)
+        options = _Options(ctypes.sizeof(_Options), connect_timeout, linger, silence, stop_before)
         _check(library.step_open(ctypes.byref(handle), ctypes.byref(options)), None)
         self._handle = handle
         self.rank: int = library.step_rank(handle)
@@ -395,6 +407,51 @@ class Step:
         """Wakes threads in wait_lost(); later calls of it return at once."""
         with self._in_use() as handle:
             _library().step_close_watch(handle)
+
+    # Ending in order: all ranks stop after the same iteration.
+    #     step.catch_signals()
+    #     for i in range(first, last):
+    #         train()
+    #         if step.should_stop(i):
+    #             save()
+    #             if step.rank == 0:
+    #                 step.requeue()
+    #             break
+
+    def should_stop(self, iteration: int) -> bool:
+        """Whether to stop after this iteration; True on all ranks at the same number.
+
+        Every rank gives the same numbers, in rising order. Costs no message while nobody asks for a
+        stop. False once rank 0 was lost, when nothing can be agreed on any more.
+        """
+        with self._in_use() as handle:
+            return bool(_library().step_should_stop(handle, _integer("iteration", iteration, 64)))
+
+    def request_stop(self, reason: str) -> None:
+        """Asks for a stop of all ranks. The first reason of all stays, 255 bytes of it."""
+        self._call("request_stop", reason.encode())
+
+    def stop_reason(self) -> str:
+        """"SIGUSR1 reached rank 3 (node02)"; "" while no stop was asked for."""
+        with self._in_use() as handle:
+            return _decoded(_library().step_stop_reason(handle))
+
+    def catch_signals(self, *signals: int) -> None:
+        """Makes these signals (none: SIGTERM and SIGUSR1) ask for a stop, until close().
+
+        Python's own handlers of theirs are not called. Forked children ignore them, unless they
+        come from the parent.
+        """
+        self._call("catch_signals", (ctypes.c_int * len(signals))(*signals), len(signals))
+
+    def seconds_left(self) -> float:
+        """Until the job's time limit; math.inf where there is none or none is known."""
+        with self._in_use() as handle:
+            return _library().step_seconds_left(handle)
+
+    def requeue(self) -> None:
+        """Puts the job back into the queue, and so ends it: save first. One rank is enough."""
+        self._call("requeue")
 
     def _gather_equal(self, mine: bytes, length: int, left: Iterator[float]) -> List[bytes]:
         if length * self.world_size > VALUE_MAX:  # before the buffer is made; on all ranks alike

@@ -116,6 +116,26 @@ class Ranks:
             check.assertIn("rank 3 (node03, local 0)", watched[0].message)
 
     @staticmethod
+    def stopped():
+        """Rank 2 gets a signal; all stop at one iteration."""
+        with libstep.Step(linger=LONG) as step:
+            step.catch_signals(signal.SIGUSR1)
+            step.barrier(LONG)
+            iteration = 0
+            while not step.should_stop(iteration):
+                if step.rank == 2 and iteration == 50:
+                    os.kill(os.getpid(), signal.SIGUSR1)
+                iteration += 1
+                time.sleep(0.0001)
+            check.assertEqual(set(step.all_gather(b"%d" % iteration, LONG)), {b"%d" % iteration})
+            check.assertEqual(step.stop_reason(), "SIGUSR1 reached rank 2 (node02)")
+            step.request_stop("too late to be the reason")
+            check.assertEqual(step.seconds_left(), math.inf)
+            check.fails(Code.SYSTEM, "belongs to no Slurm job", step.requeue)
+            check.fails(Code.ARGUMENT, "does not fit", step.should_stop, 1 << 63)
+            step.barrier(LONG)
+
+    @staticmethod
     def raised():
         """An exception in one rank's block ends the waiting of the others."""
         try:

@@ -40,7 +40,10 @@ Member join(const Place& place) {
   auto outcome = join_store(plan);
   if (auto* refusal = std::get_if<Refusal>(&outcome))
     throw std::runtime_error(refusal->error.message);
-  auto client = Client::start(std::move(std::get<Joined>(outcome).stream), "rank 0");
+  ClientOptions options;
+  options.rank = plan.rank;
+  options.world = plan.world;
+  auto client = Client::start(std::move(std::get<Joined>(outcome).stream), std::move(options));
   return client ? Member(*std::move(client)) : throw std::runtime_error(client.error().message);
 }
 
