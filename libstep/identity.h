@@ -34,9 +34,9 @@ struct Identity {
   std::string strategy;           // "fsdp", "ddp" or ""
   std::string step_id;            // "4711.0", or ""
   std::uint32_t restart_count = 0;
-  std::string job;                    // as scontrol names it: "4711", "4700_3"; "" outside Slurm
+  std::string job;                      // as scontrol names it: "4711", "4700_3"; "" outside Slurm
   std::optional<std::uint64_t> job_end; // Unix time of its limit, where Slurm says it
-  std::optional<Endpoint> broker;     // of our srun, see core/srun_request.h
+  std::optional<Endpoint> broker;       // of our srun, see core/srun_request.h
   std::string master_address;
   std::uint16_t master_port = 0; // 0: rank 0 picks one and tells the others
 

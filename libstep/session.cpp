@@ -174,9 +174,9 @@ std::optional<Refusal> open_session(Session& session, double connect_seconds) {
   if (auto* refusal = std::get_if<Refusal>(&stream))
     return std::move(*refusal);
   const Identity& identity = session.identity;
-  auto client = Client::start(
-      std::move(std::get<Socket>(stream)),
-      {identity.rank, identity.world, identity.nodes[0], session.silence_seconds});
+  auto client =
+      Client::start(std::move(std::get<Socket>(stream)),
+                    {identity.rank, identity.world, identity.nodes[0], session.silence_seconds});
   if (!client)
     return refuse(STEP_ERR_SYSTEM, client.error());
   session.client = *std::move(client);

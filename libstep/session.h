@@ -26,7 +26,7 @@ struct Session {
   double linger_seconds = 30;
   double silence_seconds = kDefaultSilence;
   double stop_seconds = 0; // see ServerOptions
-  Socket held_port; // rank 0, where nobody else holds the program's port
+  Socket held_port;        // rank 0, where nobody else holds the program's port
   std::unique_ptr<Server> server;
   std::unique_ptr<StopSignals> signals; // the client asks it
   std::unique_ptr<Client> client;

@@ -27,7 +27,8 @@ struct Asked {
 };
 
 Asked ask_srun(const Identity& identity, SrunWish wish) {
-  const std::string srun = "srun at " + host_port_text(identity.broker->host, identity.broker->port);
+  const std::string srun =
+      "srun at " + host_port_text(identity.broker->host, identity.broker->port);
   SrunRequest request;
   request.wish = wish;
   if (::getrandom(request.nonce.data(), request.nonce.size(), 0) !=

@@ -18,7 +18,8 @@ step_err_t step_request_stop(step_t* handle, const char* reason) {
   return with(handle, [&](step_t& s) {
     if (reason == nullptr)
       return bad_argument(&s, "the reason is NULL");
-    return finish(s, s.client->call(StopRequest{std::string(reason, ::strnlen(reason, kMaxReason))}));
+    return finish(s,
+                  s.client->call(StopRequest{std::string(reason, ::strnlen(reason, kMaxReason))}));
   });
 }
 
@@ -33,8 +34,8 @@ step_err_t step_catch_signals(step_t* handle, const int* signals, size_t count) 
     if (!installed)
       return fail(&s, STEP_ERR_ARGUMENT, installed.error());
     s.signals = *std::move(installed);
-    const std::string where = " reached rank " + std::to_string(s.identity.rank) + " (" +
-                              s.identity.node_name + ")";
+    const std::string where =
+        " reached rank " + std::to_string(s.identity.rank) + " (" + s.identity.node_name + ")";
     s.client->poll_stops([caught = s.signals.get(), where]() -> std::optional<std::string> {
       const int signal = caught->caught();
       return signal == 0 ? std::nullopt : std::optional(signal_name(signal) + where);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "spank/broker.h"
 
+#include "libstep/core/slurm_job.h"
+#include "libstep/core/srun_request.h"
+#include "libstep/os/command.h"
 #include "libstep/os/port.h"
 #include "spank/export.h"
 #include "spank/slurm_log.h"
@@ -9,6 +12,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <poll.h>
@@ -25,6 +29,7 @@ namespace {
 
 // srun's own limit of open files is often 1,024; more tasks wait in the kernel's queue.
 constexpr std::size_t kMaxConnections = 256;
+constexpr auto kCommandTime = 20s;      // for scontrol and squeue
 constexpr auto kConnectionTime = 10s; // for a report and its answer
 constexpr auto kCrowdedTime = 500ms;  // the same when all places are taken
 constexpr auto kLastReports = 200ms;  // when the step ends
@@ -169,15 +174,42 @@ void Broker::accept_all() {
   }
 }
 
+// Nobody waits for the rendezvous any more when a program asks for something, so that this thread
+// may wait for Slurm's command.
+bool Broker::take_request(Connection& c) {
+  if (c.in.size() < kSrunRequestSize)
+    return true;
+  auto request = decode_srun_request(c.in, token_text(token_));
+  if (!request)
+    return false;
+  Environment environment;
+  for (const char* name : {"SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID", "SLURM_JOB_ID_HET_GROUP_0",
+                           "SLURM_JOB_ID"})
+    if (const char* value = std::getenv(name))
+      environment[name] = value;
+  auto job = job_text(environment);
+  if (job.empty()) // an srun that made its own allocation
+    job = std::to_string(roll_call_.id().job);
+  auto said = run_command(request->wish == SrunWish::kRequeue ? requeue_command(job)
+                                                              : time_left_command(job),
+                          kCommandTime);
+  c.out = encode(SrunAnswer{bool(said), said ? *said : said.error().message}, token_text(token_),
+                 *request);
+  return advance(c);
+}
+
 bool Broker::advance(Connection& c) {
   if (c.out.empty()) {
     std::array<char, kReportSize> block;
-    auto got = recv(c.fd.get(), block.data(), kReportSize - c.in.size(), 0);
+    auto wanted = begins_srun_request(c.in) ? kSrunRequestSize : kReportSize;
+    auto got = recv(c.fd.get(), block.data(), wanted - c.in.size(), 0);
     if (got < 0)
       return errno == EAGAIN || errno == EINTR;
     if (got == 0)
       return false;
     c.in.append(block.data(), static_cast<std::size_t>(got));
+    if (begins_srun_request(c.in))
+      return take_request(c);
     if (c.in.size() < kReportSize)
       return true;
     auto report = decode_report(c.in, token_);

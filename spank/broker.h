@@ -44,6 +44,7 @@ private:
   void serve();
   void accept_all();
   bool advance(Connection& connection); // false: finished
+  bool take_request(Connection& connection); // likewise
   void say(const Remark& remark);
 
   Fd listener_, wake_;

@@ -118,6 +118,8 @@ Result<void> become_rank(spank_t spank, const Options& options) {
     _exit(0);
 
   auto& plan = meeting->plan;
+  if (broker.port != 0 && !broker.hosts.empty())
+    plan.broker = host_port_text(broker.hosts.front(), broker.port);
   plan.cores = cores;
   plan.jax_devices = jax_device_ids(devices, facts->local_rank, local_tasks, share);
   if (meeting->store) {

@@ -136,6 +136,8 @@ EnvPlan task_environment(const TaskPlan& plan, const Options& options,
                 std::to_string(plan.ports.spare) + '-' +
                     std::to_string(plan.ports.spare + plan.ports.spare_count - 1));
   changes.set("DIST_TRAIN_TOKEN", plan.token);
+  if (!plan.broker.empty())
+    changes.set("DIST_TRAIN_BROKER", plan.broker);
   changes.set("DIST_TRAIN_RESTART_COUNT", plan.id.restart_count);
   if (!changes.defaults().empty())
     changes.set(kDefaults, changes.defaults());

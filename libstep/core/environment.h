@@ -25,6 +25,7 @@ struct TaskPlan {
   std::string layout;         // layout_text(); "" where it is not known or too long
   std::string master_address; // literal address of rank 0's node
   Ports ports;
+  std::string broker;      // srun's address and port for what programs ask of it; "" if none
   std::string token;       // 32 lower-case hexadecimal digits
   std::string interface;   // of this node, towards master_address; "" if unknown
   std::uint32_t cores = 0; // physical cores for this task alone; 0 if unknown

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What is asked of Slurm about the job that a step belongs to: by srun's plugin on behalf of a task,
-// or by libstep where no srun of ours listens. Pure: the words of the commands, and their answers.
+// What is asked of Slurm about the job that a step belongs to: by srun's plugin on behalf of a
+// task, or by libstep where no srun of ours listens. Pure: the words of the commands, and their
+// answers.
 #pragma once
 
 #include "libstep/core/environment.h"

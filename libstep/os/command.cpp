@@ -103,10 +103,10 @@ Result<std::string> run_command(const std::vector<std::string>& words,
   if (status && !*status) {
     kill(child, SIGKILL);
     (void)status_of(child, Clock::now() + 5s);
-    return Error{joined(words) + " did not end within " +
-                     std::to_string(std::chrono::duration_cast<std::chrono::seconds>(limit).count()) +
-                     " s",
-                 "slurmctld may be down or busy"};
+    return Error{
+        joined(words) + " did not end within " +
+            std::to_string(std::chrono::duration_cast<std::chrono::seconds>(limit).count()) + " s",
+        "slurmctld may be down or busy"};
   }
   said.erase(said.find_last_not_of(" \t\r\n") + 1);
   if (!status)

@@ -178,6 +178,11 @@ void Client::poll_stops(std::function<std::optional<std::string>()> poll) {
 
 Reply Client::should_stop(std::int64_t iteration, bool& stop) {
   std::unique_lock lock(mutex_);
+  if (iteration_ == kNoIteration) { // the first: what a rank is told on joining must be here
+    lock.unlock();
+    (void)call(Progress{iteration}); // fails only where the connection has ended
+    lock.lock();
+  }
   if (poll_ && !stop_asked_)
     if (auto reason = poll_()) {
       lock.unlock();
@@ -187,7 +192,7 @@ Reply Client::should_stop(std::int64_t iteration, bool& stop) {
   iteration_ = std::max(iteration_, iteration);
   if (stop_asked_ && iteration > passed_)
     news_.wait(lock, [&] { return stop_at_.has_value() || ended_.has_value(); });
-  if (stop_asked_ && iteration > passed_ && !stop_at_)
+  if (ended_ && !stop_at_)
     return *ended_;
   stop = stop_at_ && iteration >= *stop_at_;
   if (!stop_asked_)
@@ -231,19 +236,18 @@ void Client::read_until_end() {
     return;
   Reply why;
   if (!read.error().hint.empty()) {
-    why = {STEP_ERR_PROTOCOL,
-           {},
-           {"the store of " + store_rank_text() + " sent " + read.error().message,
-            read.error().hint}};
+    why = {
+        STEP_ERR_PROTOCOL,
+        {},
+        {"the store of " + store_rank_text() + " sent " + read.error().message, read.error().hint}};
   } else if (store_closed_) {
     why = {STEP_ERR_LOST,
            {},
            {store_rank_text() + " called step_close() and serves the store no more",
             "call step_barrier() before step_close() where ranks end at different times"}};
   } else {
-    const Error error{store_rank_text() +
-                          " was lost: the connection to its store ended (" + read.error().message +
-                          ")",
+    const Error error{store_rank_text() + " was lost: the connection to its store ended (" +
+                          read.error().message + ")",
                       "look for the first error of that rank; the step cannot go on without it"};
     lost_.emplace_back(0, error);
     why = {STEP_ERR_LOST, {}, error};

@@ -71,7 +71,7 @@ private:
   Result<void> read_frames(std::string& in); // in: what has come and makes no whole frame
   Result<void> take_frame(const Header& header, std::string body);
   bool take_news(News news, std::string_view body); // false: it makes no sense
-  void tell_signs(); // of life, and of a stop
+  void tell_signs();                                // of life, and of a stop
   void tell_passed();
   bool send_small(const Request& request, std::uint32_t id);
   Result<void> send_frame(const Request& request, std::uint32_t id, const std::string& body,

@@ -84,9 +84,8 @@ std::string Roster::describe(const std::vector<std::uint32_t>& ranks) const {
     if (++groups > kShown)
       return text + " and " + std::to_string(ranks.size() - i) + " more";
     text += text.empty() ? "" : ", ";
-    text += end - i == 1
-                ? "rank " + std::to_string(first)
-                : "ranks " + std::to_string(first) + "-" + std::to_string(ranks[end - 1]);
+    text += end - i == 1 ? "rank " + std::to_string(first)
+                         : "ranks " + std::to_string(first) + "-" + std::to_string(ranks[end - 1]);
     if (const std::string more = details(first, end - i == 1); !more.empty())
       text += " (" + more + ")";
     i = end;

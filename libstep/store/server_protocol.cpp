@@ -13,8 +13,8 @@
 namespace dist_train {
 
 std::string frame_of(News news, const std::string& body) {
-  return encode(Header{static_cast<std::uint32_t>(body.size()), 0,
-                       static_cast<std::uint8_t>(news)}) +
+  return encode(
+             Header{static_cast<std::uint32_t>(body.size()), 0, static_cast<std::uint8_t>(news)}) +
          body;
 }
 
@@ -99,8 +99,8 @@ void Server::Loop::admit(Connection& connection) {
     queue(connection, frame_of(News::kLost, lost_news_));
   stop_.roster_changed();
   if (const auto at = stop_.decided())
-    queue(connection, frame_of(News::kStopAt, encode_number(static_cast<std::uint64_t>(*at)) +
-                                                  stop_.reason()));
+    queue(connection,
+          frame_of(News::kStopAt, encode_number(static_cast<std::uint64_t>(*at)) + stop_.reason()));
   else if (stop_.asked())
     queue(connection, frame_of(News::kStopAsked, stop_.reason()));
 }
@@ -121,11 +121,12 @@ void Server::Loop::execute(Connection& connection, std::uint32_t id, Request& re
       roster_.at(rank, record.iteration);
       if (record.iteration != kNoIteration && options_.stop_seconds >= 0)
         begin_look_at_clock();
-      answers_.push_back(
-          answer({rank, id, 0, {}}, encode_number(static_cast<std::uint64_t>(roster_.iteration(0)))));
+      answers_.push_back(answer({rank, id, 0, {}},
+                                encode_number(static_cast<std::uint64_t>(roster_.iteration(0)))));
     } else if constexpr (std::is_same_v<Record, StopRequest>) {
       want_stop(std::move(record.reason));
-      answers_.push_back(answer({rank, id, 0, {}})); // behind the news, which the rank knows by then
+      answers_.push_back(
+          answer({rank, id, 0, {}})); // behind the news, which the rank knows by then
     } else if constexpr (std::is_same_v<Record, StopReport>) {
       stop_.report(rank, record.passed);
     } else if constexpr (std::is_same_v<Record, TimeLeft>) {
@@ -208,15 +209,15 @@ void Server::Loop::end_look_at_clock(TimePoint now) {
       const double lead = options_.stop_seconds == 0 ? std::min(kStopSeconds * 1000, before)
                                                      : options_.stop_seconds * 1000;
       if (lead >= 0)
-        stop_before_end_ = *job_end_ - milliseconds(static_cast<std::int64_t>(std::min(lead, 1e12)));
+        stop_before_end_ =
+            *job_end_ - milliseconds(static_cast<std::int64_t>(std::min(lead, 1e12)));
     }
   }
   if (!job_end_)
     return;
-  const std::int64_t left =
-      *job_end_ == TimePoint::max()
-          ? kNoTimeLimit
-          : std::chrono::duration_cast<milliseconds>(*job_end_ - now).count();
+  const std::int64_t left = *job_end_ == TimePoint::max()
+                                ? kNoTimeLimit
+                                : std::chrono::duration_cast<milliseconds>(*job_end_ - now).count();
   for (const Waiter& waiter : std::exchange(want_time_, {}))
     answers_.push_back(answer(waiter, encode_number(static_cast<std::uint64_t>(left))));
 }

@@ -132,9 +132,9 @@ struct StopReport {
 struct TimeLeft {}; // of the job: milliseconds, or kNoTimeLimit
 constexpr std::int64_t kNoTimeLimit = INT64_MAX;
 
-using Request = std::variant<Introduce, SetKey, GetKey, WaitKeys, AddKey, CompareAndSet, DeleteKey,
-                             CountKeys, Collective, Goodbye, Progress, StopRequest, StopReport,
-                             TimeLeft>;
+using Request =
+    std::variant<Introduce, SetKey, GetKey, WaitKeys, AddKey, CompareAndSet, DeleteKey, CountKeys,
+                 Collective, Goodbye, Progress, StopRequest, StopReport, TimeLeft>;
 
 // Frames. A request's kind is its index in the variant; an answer's kind is a step_err_t, with the
 // value or, on failure, the text for a person as body. Frames of id 0 are news nobody asked for.

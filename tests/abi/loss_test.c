@@ -151,7 +151,8 @@ static int linger_body(struct world* world, int rank) {
     int lost = -1;
     CHECK(s, step_wait_lost(s, &lost, 0.2) == STEP_ERR_TIMEOUT);
     CHECK(s, signal_key(s, "later"));
-    CHECK(s, step_barrier(s, 60) == STEP_ERR_LOST && says(s, "rank 0 (node01, local 0) called step_close"));
+    CHECK(s, step_barrier(s, 60) == STEP_ERR_LOST &&
+                 says(s, "rank 0 (node01, local 0) called step_close"));
   }
   step_close(s);
   return 0;
@@ -165,7 +166,8 @@ static void test_linger(void** state) {
 static int no_linger_body(struct world* world, int rank) {
   (void)world;
   step_t* s = NULL;
-  const step_options_t options = {.size = sizeof options, .connect_seconds = 60, .linger_seconds = -1};
+  const step_options_t options = {
+      .size = sizeof options, .connect_seconds = 60, .linger_seconds = -1};
   CHECK(s, step_open(&s, &options) == STEP_OK);
   CHECK(s, step_barrier(s, 60) == STEP_OK);
   if (rank == 1) {

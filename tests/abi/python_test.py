@@ -2,6 +2,7 @@
 """The Python module over the C ABI, in worlds of one and of four. PYTHONPATH has its folder,
 DIST_TRAIN_LIBSTEP is the library."""
 import ast
+import math
 import os
 import pathlib
 import pickle
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 import libstep
@@ -168,6 +170,9 @@ class WorldOfFour(Case):
 
     def test_lost_rank_is_named(self):
         self.all_well("lost", rank3=-signal.SIGKILL)
+
+    def test_all_stop_at_one_iteration(self):
+        self.all_well("stopped")
 
     def test_exception_in_one_rank(self):
         self.all_well("raised")

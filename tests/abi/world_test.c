@@ -129,10 +129,12 @@ static int never_joined_body(struct world* world, int rank) {
   (void)world;
   (void)rank;
   step_t* s = NULL;
-  const step_options_t options = {.size = sizeof options, .connect_seconds = 60, .linger_seconds = -1};
+  const step_options_t options = {
+      .size = sizeof options, .connect_seconds = 60, .linger_seconds = -1};
   CHECK(s, step_open(&s, &options) == STEP_OK);
   CHECK(s, step_barrier(s, 0.2) == STEP_ERR_TIMEOUT);
-  CHECK(s, says(s, "rank 1 (node01, local 1, never joined), rank 2 (node02, local 0, never joined)"));
+  CHECK(s,
+        says(s, "rank 1 (node01, local 1, never joined), rank 2 (node02, local 0, never joined)"));
   char value;
   size_t length = 1;
   CHECK(s, step_get(s, "k", &value, &length, 0.1) == STEP_ERR_TIMEOUT);

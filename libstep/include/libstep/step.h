@@ -200,9 +200,9 @@ STEP_API void step_close_watch(step_t* step);
  *
  * A stop is asked for by step_request_stop() or a signal in any rank, or by the time limit of the
  * job. Every rank gives the same numbers of iterations, in rising order; 1 means stop, and all get
- * it at the same number. While nobody asks it costs well below a microsecond and no message; then
- * one exchange of messages, once. Always 0 once rank 0 was lost, when nothing can be agreed on any
- * more; step_error() says so.
+ * it at the same number. The first call is one exchange of messages; while nobody asks, the others
+ * cost well below a microsecond and no message; then one exchange more, once. Always 0 once rank 0
+ * was lost, when nothing can be agreed on any more; step_error() says so.
  */
 STEP_API int step_should_stop(step_t* step, int64_t iteration);
 /* reason: for people, at most 255 bytes are kept. The first of all ranks' stays. */
