@@ -2,6 +2,7 @@
 #include "spank/broker_client.h"
 
 #include "libstep/os/connect.h"
+#include "spank/watchdog.h"
 
 #include <algorithm>
 #include <array>
@@ -129,6 +130,7 @@ Exchange ask(const BrokerAddress& broker, const Report& report, std::chrono::sec
   std::string missing;
   for (auto pause = 2ms;; pause = std::min<std::chrono::milliseconds>(pause * 2, 500ms)) {
     auto result = exchange(broker, report, limit);
+    Watchdog::still_alive();
     if (result.reach == Reach::kNotThere && was_there)
       return failed(Reach::kGone, {"srun ended while this task waited for the others", ""});
     was_there = was_there || result.reach == Reach::kAnswered;

@@ -26,9 +26,9 @@ namespace {
 std::array<char, kMaxOptionText + 1> option_text;
 bool option_given = false;
 
-// More than all waits that are meant, one after the other: for srun, then for rank 0 itself.
+// More than any single wait that is meant: for an answer of srun, or for rank 0 without it.
 std::chrono::seconds patience(std::chrono::seconds wait) {
-  return wait + std::min(wait, std::chrono::seconds(30)) + std::chrono::seconds(5);
+  return 2 * std::min(wait, std::chrono::seconds(30)) + std::chrono::seconds(5);
 }
 
 [[noreturn]] void fail(const Error& error) {

@@ -9,6 +9,7 @@ namespace dist_train {
 
 namespace {
 
+unsigned limit_seconds = 0; // 0: there is none
 struct sigaction action_before;
 sigset_t mask_before;
 
@@ -30,11 +31,18 @@ Watchdog::Watchdog(std::chrono::seconds limit) {
   sigemptyset(&alarm_only);
   sigaddset(&alarm_only, SIGALRM);
   sigprocmask(SIG_UNBLOCK, &alarm_only, &mask_before);
-  alarm(static_cast<unsigned>(limit.count()));
+  limit_seconds = static_cast<unsigned>(limit.count());
+  alarm(limit_seconds);
+}
+
+void Watchdog::still_alive() {
+  if (limit_seconds > 0)
+    alarm(limit_seconds);
 }
 
 Watchdog::~Watchdog() {
   alarm(0);
+  limit_seconds = 0;
   sigprocmask(SIG_SETMASK, &mask_before, nullptr);
   sigaction(SIGALRM, &action_before, nullptr);
 }

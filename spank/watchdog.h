@@ -6,12 +6,16 @@
 
 namespace dist_train {
 
-// Ends the process with a message and exit code 1 when it lives longer than `limit`. One at a time,
-// in a process of one thread; it takes over SIGALRM and puts everything back.
+// Ends the process with a message and exit code 1 when it lives longer than `limit` and nothing
+// shows that it is waiting rather than stuck. One at a time, in a process of one thread; it takes
+// over SIGALRM and puts everything back.
 class Watchdog {
 public:
   explicit Watchdog(std::chrono::seconds limit);
   ~Watchdog();
+  // A wait of the task has ended, or goes on for a good reason: the limit begins again. Nothing
+  // happens where no watchdog is.
+  static void still_alive();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 };

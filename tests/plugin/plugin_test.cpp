@@ -166,6 +166,7 @@ TEST_F(Plugin, AOneTaskStepRunsThroughBothSides) {
     EXPECT_FALSE(e.contains(helper)) << helper;
   close(std::stoi(e.at("DIST_TRAIN_STORE_FD")));
   close(std::stoi(e.at("DIST_TRAIN_PORT_FD")));
+  close(std::stoi(e.at("DIST_TRAIN_JAX_FD")));
 }
 
 TEST_F(Plugin, WrongFactsEndTheTaskOnly) {
