@@ -19,8 +19,8 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-constexpr auto kConnectTime = 5s;
-constexpr int kTries = 3; // where something answers, but wrong: srun may be overrun
+constexpr auto kConnectTime = 5s; // to each of srun's addresses
+constexpr int kTries = 3;         // where something answers, but wrong: srun may be overrun
 constexpr auto kMentionTime = 1s; // a firewall must not delay a step that needs no answer
 constexpr std::chrono::seconds kExchangeTime = 30s; // srun answers at once, if at all
 
@@ -58,13 +58,23 @@ struct Reached {
   Error error;
 };
 
-Reached reach(const BrokerAddress& broker, Clock::time_point deadline) {
+// When all tasks of a large step come at once, the kernel's queue on srun's host overflows, and who
+// did not fit is let in at one of the next tries: 1, 3, 7 s later.
+Clock::duration connect_time(const Report& report) {
+  return kConnectTime + std::chrono::seconds(report.world_size / 1024);
+}
+
+// At last so rarely that srun, which answers some ten thousand reports a second, keeps up.
+std::chrono::milliseconds longest_pause(const Report& report) {
+  return 500ms + std::chrono::milliseconds(report.world_size / 8);
+}
+
+Reached reach(const BrokerAddress& broker, Clock::duration each, Clock::time_point deadline) {
   Reached result;
   result.refused = true;
   for (const auto& host : broker.hosts) {
     int reason = 0;
-    auto fd =
-        connect_to(host, broker.port, std::min(deadline, Clock::now() + kConnectTime), &reason);
+    auto fd = connect_to(host, broker.port, std::min(deadline, Clock::now() + each), &reason);
     if (fd) {
       result.fd = *std::move(fd);
       return result;
@@ -97,9 +107,10 @@ Exchange exchange(const BrokerAddress& broker, const Report& report, std::chrono
     return failed(Reach::kFailed, {"the ranks of this node are too scattered to be told: " +
                                        sent.node_ranks.substr(0, 60) + "...",
                                    "use --distribution=cyclic or plane=TASKS_PER_NODE"});
-  auto reached = reach(broker, deadline);
+  auto reached = reach(broker, connect_time(report), deadline);
   if (!reached.fd)
-    return failed(reached.refused ? Reach::kNotThere : Reach::kUnreachable, std::move(reached.error));
+    return failed(reached.refused ? Reach::kNotThere : Reach::kUnreachable,
+                  std::move(reached.error));
   std::string in;
   auto place = broker.hosts.front() + " port " + std::to_string(broker.port);
   if (!transmit(reached.fd, *bytes, deadline) || !receive(reached.fd, in, kAnswerSize, deadline) ||
@@ -119,7 +130,7 @@ void mention(const BrokerAddress& broker, const Report& report) {
     return;
   auto bytes = encode(with_nonce(report), broker.token);
   auto deadline = Clock::now() + kMentionTime;
-  if (auto reached = reach(broker, deadline); bytes && reached.fd)
+  if (auto reached = reach(broker, kMentionTime, deadline); bytes && reached.fd)
     transmit(reached.fd, *bytes, deadline);
 }
 
@@ -128,7 +139,7 @@ Exchange ask(const BrokerAddress& broker, const Report& report, std::chrono::sec
   bool was_there = false;
   int failures = 0;
   std::string missing;
-  for (auto pause = 2ms;; pause = std::min<std::chrono::milliseconds>(pause * 2, 500ms)) {
+  for (std::chrono::milliseconds pause = 2ms;; pause = std::min(pause * 2, longest_pause(report))) {
     auto result = exchange(broker, report, limit);
     Watchdog::still_alive();
     if (result.reach == Reach::kNotThere && was_there)
@@ -138,9 +149,9 @@ Exchange ask(const BrokerAddress& broker, const Report& report, std::chrono::sec
       missing = result.answer.note; // somebody came
       deadline = Clock::now() + limit;
     }
-    bool again = result.reach == Reach::kAnswered ? result.answer.status == Status::kPending
-                                                  : result.reach == Reach::kFailed &&
-                                                        ++failures < kTries;
+    bool again = (result.reach == Reach::kAnswered && result.answer.status == Status::kPending) ||
+                 (result.reach == Reach::kFailed && ++failures < kTries) ||
+                 (result.reach == Reach::kUnreachable && was_there); // it is only busy
     if (!again || Clock::now() + pause > deadline)
       return result;
     std::this_thread::sleep_for(pause);

@@ -27,14 +27,18 @@ void RollCall::note(const Report& report) {
   }
   if (report.failed && report.row.rank == 0)
     rank_zero_failed_ = true;
-  if (expected_.empty() && !report.node_list.empty())
-    if (auto hosts = expand_host_list(report.node_list))
-      expected_ = *std::move(hosts);
+  if (expected_ == 0 && !report.node_list.empty())
+    if (auto hosts = expand_host_list(report.node_list)) {
+      missing_ = *std::move(hosts);
+      expected_ = missing_.size();
+      std::erase_if(missing_, [&](const auto& name) { return nodes_.contains(name); });
+    }
   // After a contradiction nothing is learned any more, whatever is still to come.
   auto ranks = parse_id_set(report.node_ranks);
   if (ranks && failure_.empty() && !nodes_.contains(report.row.node)) {
     ranks_here_ += ranks->size();
     nodes_[report.row.node] = *std::move(ranks);
+    std::erase(missing_, report.row.node);
   }
   if (report.facts && nodes_.contains(report.row.node))
     facts_.insert_or_assign(report.row.node, *report.facts);
@@ -73,7 +77,7 @@ Answer RollCall::answer(const Report& report) {
   bool ready = master_ && (report.want == Want::kMaster || map_);
   if (!ready) {
     answer.status = Status::kPending;
-    answer.note = listing(missing_nodes());
+    answer.note = listing(missing_);
     return answer;
   }
   answer.status = Status::kReady;
@@ -86,15 +90,7 @@ Answer RollCall::answer(const Report& report) {
   return answer;
 }
 
-std::vector<std::string> RollCall::missing_nodes() const {
-  std::vector<std::string> missing;
-  for (const auto& name : expected_)
-    if (!nodes_.contains(name))
-      missing.push_back(name);
-  return missing;
-}
-
-std::size_t RollCall::node_count() const { return std::max(expected_.size(), nodes_.size()); }
+std::size_t RollCall::node_count() const { return std::max(expected_, nodes_.size()); }
 
 std::vector<NodeFacts> RollCall::facts() const {
   std::vector<NodeFacts> all;

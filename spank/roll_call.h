@@ -30,7 +30,7 @@ public:
   std::uint32_t world_size() const { return world_; }
   std::size_t nodes_here() const { return nodes_.size(); }
   // Names of nodes that have not reported, as far as the step's node list is known.
-  std::vector<std::string> missing_nodes() const;
+  const std::vector<std::string>& missing_nodes() const { return missing_; }
   std::size_t node_count() const; // 0 if not known
 
   // By node name.
@@ -47,7 +47,8 @@ private:
   std::uint32_t world_ = 0;
   std::size_t ranks_here_ = 0;
   std::map<std::string, IdSet> nodes_;
-  std::vector<std::string> expected_; // the step's node list
+  std::size_t expected_ = 0;         // nodes of the step's list
+  std::vector<std::string> missing_; // of them
   std::map<std::string, NodeFacts> facts_;
   std::map<std::uint32_t, MappingRow> rows_;
   std::optional<Master> master_;

@@ -51,7 +51,7 @@ std::string StepWatch::last_words(const RollCall& roll, double seconds) {
     return "";
   table_due_ = false;
   auto world = roll.world_size();
-  auto missing = roll.missing_nodes();
+  const auto& missing = roll.missing_nodes();
   return table(roll, seconds) + line(std::to_string(world - roll.rows().size()) + " of " +
                                      std::to_string(world) + " ranks did not report" +
                                      (missing.empty() ? "" : "; no sign of " + listing(missing)));
@@ -75,7 +75,7 @@ void StepWatch::compare_nodes(const RollCall& roll, double seconds, Remark& rema
 
 void StepWatch::call_for_missing(const RollCall& roll, double seconds, Remark& remark) {
   auto wait = options_.wait_seconds.value_or(kDefaultWaitSeconds);
-  auto missing = roll.missing_nodes();
+  const auto& missing = roll.missing_nodes();
   auto names = missing.empty() ? "other nodes" : listing(missing);
   // Where nobody came there may be a firewall, and a step on reserved ports that needs no srun.
   if (nodes_here_ > 0 && seconds >= last_arrival_ + wait) {
