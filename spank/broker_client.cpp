@@ -64,11 +64,6 @@ Clock::duration connect_time(const Report& report) {
   return kConnectTime + std::chrono::seconds(report.world_size / 1024);
 }
 
-// At last so rarely that srun, which answers some ten thousand reports a second, keeps up.
-std::chrono::milliseconds longest_pause(const Report& report) {
-  return 500ms + std::chrono::milliseconds(report.world_size / 8);
-}
-
 Reached reach(const BrokerAddress& broker, Clock::duration each, Clock::time_point deadline) {
   Reached result;
   result.refused = true;
@@ -132,6 +127,10 @@ void mention(const BrokerAddress& broker, const Report& report) {
   auto deadline = Clock::now() + kMentionTime;
   if (auto reached = reach(broker, kMentionTime, deadline); bytes && reached.fd)
     transmit(reached.fd, *bytes, deadline);
+}
+
+std::chrono::milliseconds longest_pause(const Report& report) {
+  return 500ms + std::chrono::milliseconds(report.world_size / 8);
 }
 
 Exchange ask(const BrokerAddress& broker, const Report& report, std::chrono::seconds limit) {

@@ -24,7 +24,7 @@ Member join(const Place& place) {
   c10d::TCPStoreOptions options;
   options.port = place.port;
   options.isServer = false;
-  options.waitWorkers = false;
+  options.numWorkers = place.clients + 1; // counts itself in, as init_process_group() has it
   options.useLibUV = true;
   return Member(c10::make_intrusive<c10d::TCPStore>(place.host, options));
 }

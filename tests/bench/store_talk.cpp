@@ -84,16 +84,19 @@ std::optional<Turn> C10dTalk::next(std::string_view heard) {
   constexpr std::uint32_t kMagic = 0x3C85F7CE;
   constexpr std::uint32_t kEcho = 0x1234;
   const auto wait = std::string(1, kWait) + native(std::uint64_t{1}) + counted_text("/go");
+  const auto add = [](std::string_view key) {
+    return Turn{std::string(1, kAdd) + counted_text(key) + native(std::int64_t{1}),
+                sizeof(std::int64_t)};
+  };
   switch (stage_++) {
   case 0:
     return Turn{std::string(1, kValidate) + native(kMagic) + std::string(1, kPing) + native(kEcho),
                 sizeof kEcho};
   case 1:
-    if (heard != native(kEcho))
-      return std::nullopt;
-    return Turn{std::string(1, kAdd) + counted_text("/count") + native(std::int64_t{1}),
-                sizeof(std::int64_t)};
-  case 2: {
+    return heard == native(kEcho) ? std::optional(add("init/")) : std::nullopt;
+  case 2:
+    return add("/count");
+  case 3: {
     const bool last = heard == native(std::int64_t{clients_});
     // A set is not answered, so the client waits in the same breath.
     return Turn{(last ? std::string(1, kSet) + counted_text("/go") + counted_text("now") : "") +

@@ -42,7 +42,8 @@ private:
   int stage_ = 0;
 };
 
-// The same of PyTorch's c10d TCPStore, as its own client talks.
+// The same of PyTorch's c10d TCPStore, as its own client talks; to join is what every rank of
+// init_process_group() does: say hello and count itself in.
 class C10dTalk final : public Talk {
 public:
   explicit C10dTalk(std::uint32_t clients) : clients_(clients) {}
