@@ -4,6 +4,7 @@
 #include "libstep/core/machine_text.h"
 #include "libstep/core/text.h"
 #include "libstep/os/fd.h"
+#include "libstep/os/in_child.h"
 #include "libstep/os/machine_hwloc.h"
 #include "libstep/os/machine_sysfs.h"
 
@@ -130,6 +131,14 @@ Result<Machine> read_folder(const std::string& folder) {
   return checked(folder, std::move(machine));
 }
 
+Result<Machine> read_xml(const std::string& path, std::string text) {
+  HwlocEnvironment guard;
+  auto topology = load_xml(path, std::move(text), false);
+  if (!topology)
+    return topology.error();
+  return checked(path, machine_of(topology->get()));
+}
+
 Machine with_live_state(Machine machine) {
   read_ports(machine, "");
   read_gpu_identity(machine, "");
@@ -190,18 +199,24 @@ Result<Machine> read_this_machine() {
 
 Result<Machine> read_machine(const std::string& path) {
   struct stat status {};
-  if (stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode))
-    return read_folder(path);
-  auto text = read_file(path, {});
+  bool folder = stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+  auto text = folder ? Result<std::string>(std::string()) : read_file(path, {});
   if (!text)
     return text.error();
   if (text->starts_with(kMachineTextHead) || text->starts_with('#'))
     return parse_machine_text(*text, path);
-  HwlocEnvironment guard;
-  auto topology = load_xml(path, *std::move(text), false);
-  if (!topology)
-    return topology.error();
-  return checked(path, machine_of(topology->get()));
+  // hwloc trusts what it reads; damaged files break it.
+  auto described = in_child([&]() -> Result<std::string> {
+    auto machine = folder ? read_folder(path) : read_xml(path, *std::move(text));
+    if (!machine)
+      return machine.error();
+    return machine_text(*machine);
+  });
+  if (!described)
+    return described.error().message.starts_with(path)
+               ? described.error()
+               : about(path, described.error().message, kMakeOne);
+  return parse_machine_text(*described, path);
 }
 
 Result<Machine> read_machine_cache(const std::string& path) {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 
 namespace dist_train {
@@ -178,7 +179,7 @@ void add_nics(hwloc_obj_t function, const PciPlace& place, Machine& machine) {
   nic.vendor = pci.vendor_id;
   nic.device = pci.device_id;
   if (pci.linkspeed > 0 && pci.linkspeed < 1e5f)
-    nic.pci_rate = static_cast<std::uint32_t>(pci.linkspeed * kMegabitsPerGigabyte);
+    nic.pci_rate = static_cast<std::uint32_t>(std::lround(pci.linkspeed * kMegabitsPerGigabyte));
   std::vector<hwloc_obj_t> rdma;
   for (auto device : system_devices(function)) {
     if (device_kind(*device) == Device::kNetwork)

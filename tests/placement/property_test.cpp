@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <random>
-#include <time.h>
+#include <sys/resource.h>
 
 namespace dist_train {
 namespace {
@@ -18,11 +18,16 @@ constexpr double kSlowdown = 20;
 constexpr double kSlowdown = 1;
 #endif
 
-// Of this thread alone, so that a busy machine does not count.
+// Of this process and the children it waited for, so that a busy machine does not count.
 double cpu_milliseconds() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) / 1e6;
+  double sum = 0;
+  for (int who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
+    rusage usage{};
+    getrusage(who, &usage);
+    for (const auto& time : {usage.ru_utime, usage.ru_stime})
+      sum += static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_usec) / 1e3;
+  }
+  return sum;
 }
 
 std::vector<std::pair<std::string, Machine>> all_machines() {

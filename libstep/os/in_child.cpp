@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "libstep/os/in_child.h"
+
+#include "libstep/os/fd.h"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <fcntl.h>
+#include <string_view>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+namespace dist_train {
+
+namespace {
+
+constexpr rlim_t kCpuSeconds = 10;
+constexpr rlim_t kAddressSpace = rlim_t{2} << 30;
+
+// What the child writes: one of these, the texts with a NUL after each, nothing more.
+constexpr char kValue = 'v', kError = 'e';
+
+bool write_all(int fd, std::string_view text) {
+  while (!text.empty()) {
+    auto wrote = write(fd, text.data(), text.size());
+    if (wrote < 0 && errno == EINTR)
+      continue;
+    if (wrote <= 0)
+      return false;
+    text.remove_prefix(static_cast<std::size_t>(wrote));
+  }
+  return true;
+}
+
+std::string read_all(int fd) {
+  std::string text;
+  std::array<char, 65536> buffer{};
+  for (;;) {
+    auto got = read(fd, buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR)
+      continue;
+    if (got <= 0)
+      return text;
+    text.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+}
+
+[[noreturn]] void child(int fd, const std::function<Result<std::string>()>& work) {
+  for (int number : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL})
+    signal(number, SIG_DFL); // a handler of the caller's would tell of a crash that is none
+  rlimit none{0, 0}, cpu{kCpuSeconds, kCpuSeconds};
+  setrlimit(RLIMIT_CORE, &none);
+  setrlimit(RLIMIT_CPU, &cpu);
+#ifndef __SANITIZE_ADDRESS__ // whose shadow takes more
+  rlimit space{kAddressSpace, kAddressSpace};
+  setrlimit(RLIMIT_AS, &space);
+#endif
+  std::string answer;
+  try {
+    auto result = work();
+    answer = result ? kValue + *std::move(result) + '\0'
+                    : kError + result.error().message + '\0' + result.error().hint + '\0';
+  } catch (const std::exception& error) {
+    answer = std::string(1, kError) + error.what() + '\0' + '\0';
+  }
+  write_all(fd, answer);
+  _exit(0);
+}
+
+} // namespace
+
+Result<std::string> in_child(const std::function<Result<std::string>()>& work) {
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0)
+    return Error{std::string("no pipe: ") + std::strerror(errno)};
+  Fd reading(ends[0]), writing(ends[1]);
+  auto pid = fork();
+  if (pid < 0)
+    return Error{std::string("no process: ") + std::strerror(errno)};
+  if (pid == 0)
+    child(writing.get(), work);
+  writing.reset();
+  auto answer = read_all(reading.get());
+  int status = 0;
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  auto end = answer.find('\0');
+  if (end == answer.npos)
+    return Error{"its reading broke" + (WIFSIGNALED(status)
+                                            ? std::string(" (") + strsignal(WTERMSIG(status)) + ")"
+                                            : std::string())};
+  if (answer.front() == kValue)
+    return answer.substr(1, end - 1);
+  return Error{answer.substr(1, end - 1), answer.substr(end + 1, answer.size() - end - 2)};
+}
+
+} // namespace dist_train
