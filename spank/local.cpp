@@ -4,6 +4,7 @@
 #include "spank/broker.h"
 #include "spank/decision.h"
 #include "spank/names.h"
+#include "spank/slurm_facts.h"
 #include "spank/slurm_log.h"
 #include "spank/srun_line.h"
 #include "spank/srun_ports.h"
@@ -185,9 +186,12 @@ bool asked() {
          (state && (state->voices.line || state->voices.inherited || state->broker));
 }
 
-int local_user_init() {
+int local_user_init(const LaunchFacts& launch) {
   if (!state || !state->broker)
     return 0;
+  for (const auto& warning :
+       launch_warnings(launch, environment_of(environ), state->options.verbose.value_or(false)))
+    tell_user(warning);
   // A rendezvous that cannot start is closed: tasks are refused, and do without it at once.
   auto broker = std::move(state->broker);
   if (auto started = broker->start(state->options); !started) {
@@ -198,8 +202,8 @@ int local_user_init() {
   return 0;
 }
 
-// srun calls this when it exits, its work done. Tasks that were quicker than we may have left it the
-// code 0, and a step that we have ended is no success.
+// srun calls this when it exits, its work done. Tasks that were quicker than we may have left it
+// the code 0, and a step that we have ended is no success.
 void exit() {
   if (state && state->broker) {
     state->broker->stop();

@@ -3,6 +3,8 @@
 // runs the rendezvous.
 #pragma once
 
+#include "libstep/core/launchers.h"
+
 #include <string>
 #include <vector>
 
@@ -12,7 +14,7 @@ namespace dist_train::local {
 int init(bool in_srun, const std::vector<std::string>& plugstack);
 int option(const char* text);
 int init_post_opt(bool in_srun);
-int local_user_init();
+int local_user_init(const LaunchFacts& launch);
 
 // Whether this command's user asked for the step, as far as is known by now.
 bool asked();

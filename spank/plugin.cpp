@@ -6,6 +6,7 @@
 
 #include "spank/local.h"
 #include "spank/remote.h"
+#include "spank/slurm_facts.h"
 
 #include <exception>
 #include <unistd.h>
@@ -94,8 +95,8 @@ DIST_TRAIN_EXPORT int slurm_spank_init_post_opt(spank_t, int, char**) {
   return rc;
 }
 
-DIST_TRAIN_EXPORT int slurm_spank_local_user_init(spank_t, int, char**) {
-  return guard("local_user_init", [] { return local::local_user_init(); });
+DIST_TRAIN_EXPORT int slurm_spank_local_user_init(spank_t spank, int, char**) {
+  return guard("local_user_init", [&] { return local::local_user_init(read_launch(spank)); });
 }
 
 DIST_TRAIN_EXPORT int slurm_spank_task_init(spank_t spank, int, char**) {

@@ -18,14 +18,6 @@ Error missing(const char* what) {
                "the step's environment may have been changed by another plugin"};
 }
 
-Environment environment_of(char** strings) {
-  Environment environment;
-  for (; strings && *strings; ++strings)
-    if (const char* equals = std::strchr(*strings, '='))
-      environment[{*strings, static_cast<std::size_t>(equals - *strings)}] = equals + 1;
-  return environment;
-}
-
 // Numbers of the environment that Slurm sets for each task.
 class Numbers {
 public:
@@ -56,6 +48,26 @@ std::uint32_t slurm_release(spank_t spank) {
 }
 
 } // namespace
+
+Environment environment_of(char** strings) {
+  Environment environment;
+  for (; strings && *strings; ++strings)
+    if (const char* equals = std::strchr(*strings, '='))
+      environment[{*strings, static_cast<std::size_t>(equals - *strings)}] = equals + 1;
+  return environment;
+}
+
+LaunchFacts read_launch(spank_t spank) {
+  LaunchFacts launch;
+  char** arguments = nullptr;
+  int count = 0;
+  if (spank_get_item(spank, S_JOB_ARGV, &count, &arguments) == ESPANK_SUCCESS && arguments)
+    launch.command.assign(arguments, arguments + count);
+  if (spank_get_item(spank, S_JOB_NNODES, &launch.nodes) != ESPANK_SUCCESS ||
+      spank_get_item(spank, S_JOB_TOTAL_TASK_COUNT, &launch.tasks) != ESPANK_SUCCESS)
+    return {};
+  return launch;
+}
 
 Result<bool> is_srun_step(spank_t spank) {
   std::uint32_t step = kLastSrunStep + 1;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "libstep/core/environment.h"
+#include "libstep/core/launchers.h"
 #include "libstep/core/result.h"
 #include "spank/export.h"
 
@@ -27,6 +28,12 @@ struct SlurmFacts {
   std::uint32_t slurm_release = 0; // 2205 for 22.05
   Environment environment;         // the task's, before our changes
 };
+
+// NAME=VALUE strings, up to a null pointer.
+Environment environment_of(char** strings);
+
+// In srun's local_user_init only. Nothing where Slurm does not tell.
+LaunchFacts read_launch(spank_t spank);
 
 // Whether the hook's step is one that srun made: not batch, extern or interactive. An error when
 // Slurm does not say.

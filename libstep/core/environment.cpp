@@ -62,17 +62,24 @@ private:
   std::string defaults_;
 };
 
-// The user's own value stays with env=keep; otherwise ours wins, and the user is told.
+bool is_loopback_name(std::string_view host) {
+  return host.starts_with("localhost") || host.starts_with("127.") || host == "::1";
+}
+
+// The user's own value stays with env=keep, if it can work; otherwise ours wins, and the user is
+// told.
 void set_endpoint(Changes& changes, EnvPlan& plan, EnvRule rule, const char* name,
-                  const std::string& ours) {
+                  const std::string& ours, bool several_nodes) {
   const auto* theirs = changes.users(name);
   if (!theirs)
     return changes.set_default(name, ours);
-  if (rule == EnvRule::kKeep)
+  bool useless = several_nodes && is_loopback_name(*theirs);
+  if (rule == EnvRule::kKeep && !useless)
     return;
   if (*theirs != ours)
-    plan.notices.push_back(std::string(name) + " is " + ours + ", not your " + quoted(*theirs) +
-                           " (env=keep keeps yours)");
+    plan.notices.push_back(
+        std::string(name) + " is " + ours + ", not your " + quoted(*theirs) +
+        (useless ? ": no other node would find rank 0 there" : " (env=keep keeps yours)"));
   changes.set(name, ours);
 }
 
@@ -100,8 +107,8 @@ EnvPlan task_environment(const TaskPlan& plan, const Options& options,
   changes.set("ROLE_NAME", "default");
 
   auto rule = options.env.value_or(EnvRule::kOurs);
-  set_endpoint(changes, result, rule, "MASTER_ADDR", plan.master_address);
-  set_endpoint(changes, result, rule, "MASTER_PORT", std::to_string(plan.ports.master));
+  set_endpoint(changes, result, rule, "MASTER_ADDR", plan.master_address, plan.node_count > 1);
+  set_endpoint(changes, result, rule, "MASTER_PORT", std::to_string(plan.ports.master), false);
   if (plan.ports.jax != 0) {
     changes.set("JAX_COORDINATOR_ADDRESS", host_port_text(plan.master_address, plan.ports.jax));
     changes.set("JAX_COORDINATOR_PORT", plan.ports.jax);

@@ -121,3 +121,30 @@ SH
   rows=$(awk '$1 == "dist-train:" && $2 ~ /^node0/ { print $2, $3, $4 }' <<<"$stderr")
   [ "$rows" = "$(printf '%s\n' 'node01 0 0' 'node01 1 1' 'node01 2 2' 'node01 3 3' 'node02 4 0' 'node03 5 0')" ]
 }
+
+@test "a launcher with several tasks on a node: one warning from srun; with one task per node none" {
+  user sh -c 'printf "#!/bin/sh\n" >torchrun; chmod +x torchrun'
+  run -0 --separate-stderr user srun -N2 -n3 --dist-train ./torchrun train.py
+  [[ $stderr == "dist-train: the command is the launcher 'torchrun', and 3 tasks on 2 nodes"* ]]
+  [ "$(wc -l <<<"$stderr")" = 1 ]
+  run -0 --separate-stderr user srun -N2 -n2 --dist-train ./torchrun train.py
+  [ "$stderr" = "" ]
+  run -0 --separate-stderr user srun -N2 -n3 ./torchrun train.py
+  [ "$stderr" = "" ]
+}
+
+@test "MASTER_ADDR=localhost on several nodes is not kept, and the user is told once" {
+  run -0 --separate-stderr user env MASTER_ADDR=localhost srun -N2 -n3 --dist-train=env=keep printenv MASTER_ADDR
+  [ "$(sort -u <<<"$output")" = 10.77.0.1 ]
+  [[ $stderr == *"MASTER_ADDR is 10.77.0.1, not your 'localhost': no other node would find rank 0 there"* ]]
+  [ "$(grep -c localhost <<<"$stderr")" = 1 ]
+  run -0 --separate-stderr user env MASTER_ADDR=localhost srun -N1 -n2 --dist-train=env=keep printenv MASTER_ADDR
+  [ "$(sort -u <<<"$output")" = localhost ]
+}
+
+@test "verbose names a proxy that gRPC would use" {
+  run -0 --separate-stderr user env https_proxy=http://proxy:3128 srun --dist-train=verbose true
+  [[ $stderr == *"https_proxy='http://proxy:3128' is set"* ]]
+  run -0 --separate-stderr user env https_proxy=http://proxy:3128 srun --dist-train true
+  [ "$stderr" = "" ]
+}

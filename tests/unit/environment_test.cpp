@@ -108,6 +108,20 @@ TEST(TaskEnvironment, MasterIsOursWithANoticeOrKept) {
   EXPECT_EQ(changed(rank_five(), keep, {})["MASTER_ADDR"], "10.0.0.1");
 }
 
+TEST(TaskEnvironment, ALoopbackMasterOfSeveralNodesIsNotKept) {
+  Options keep;
+  keep.env = EnvRule::kKeep;
+  for (const char* loopback : {"localhost", "127.0.0.1", "::1"}) {
+    auto plan = task_environment(rank_five(), keep, {{"MASTER_ADDR", loopback}});
+    ASSERT_EQ(plan.notices.size(), 1u);
+    EXPECT_NE(plan.notices[0].find("no other node would find rank 0 there"), std::string::npos);
+    EXPECT_EQ(changed(rank_five(), keep, {{"MASTER_ADDR", loopback}})["MASTER_ADDR"], "10.0.0.1");
+  }
+  auto alone = rank_five();
+  alone.node_count = 1;
+  EXPECT_EQ(changed(alone, keep, {{"MASTER_ADDR", "localhost"}})["MASTER_ADDR"], "localhost");
+}
+
 TEST(TaskEnvironment, WhatAnOuterStepChoseIsNobodysWish) {
   auto outer = rank_five();
   outer.master_address = "10.0.0.9";

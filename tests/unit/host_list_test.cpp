@@ -20,6 +20,7 @@ TEST(HostList, Expands) {
            Case{"n[9-11]", {"n9", "n10", "n11"}},
            Case{"n[099-101]x,b", {"n099x", "n100x", "n101x", "b"}},
            Case{"r[1-2]n[1-2]", {"r1n1", "r1n2", "r2n1", "r2n2"}},
+           Case{"n[1-2]-ib", {"n1-ib", "n2-ib"}},
            Case{"b,a,b", {"b", "a", "b"}},
        }) {
     auto hosts = expand_host_list(c.text);

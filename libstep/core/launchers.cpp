@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "libstep/core/launchers.h"
+
+#include "libstep/core/text.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
+namespace dist_train {
+
+namespace {
+
+struct Launcher {
+  std::string_view program, argument; // the argument that makes it one; "" for any
+};
+constexpr Launcher kPrograms[]{{"torchrun", ""}, {"accelerate", "launch"}, {"deepspeed", ""},
+                               {"mpirun", ""},   {"mpiexec", ""},          {"horovodrun", ""}};
+constexpr std::string_view kModules[]{"torch.distributed.run", "torch.distributed.launch",
+                                      "accelerate.commands.launch", "deepspeed.launcher.runner"};
+constexpr std::string_view kShells[]{"sh", "bash", "dash", "zsh", "ksh"};
+
+bool is_one_of(std::string_view word, const auto& words) {
+  return std::find(std::begin(words), std::end(words), word) != std::end(words);
+}
+
+std::string_view base_name(std::string_view path) {
+  return path.substr(path.find_last_of('/') + 1); // npos + 1 is 0
+}
+
+// The module that `python ARGUMENT...` runs with -m; "" if it runs a script or a text.
+std::string_view python_module(const std::vector<std::string>& command, std::size_t at) {
+  for (; at < command.size() && command[at].starts_with('-'); ++at) {
+    std::string_view option = command[at];
+    if (option.starts_with("--"))
+      continue;
+    // Letters may be joined ("-um"); what follows c or m is its value.
+    if (auto letter = option.find_first_of("cm"); letter != option.npos) {
+      if (option[letter] == 'c')
+        return "";
+      if (letter + 1 < option.size())
+        return option.substr(letter + 1);
+      return at + 1 < command.size() ? std::string_view(command[at + 1]) : "";
+    }
+    if (option == "-W" || option == "-X")
+      ++at;
+  }
+  return "";
+}
+
+// The commands of a shell's text, roughly: words between blanks, commands between ; & | and lines.
+std::string launcher_in_shell(std::string_view text) {
+  std::vector<std::string> words;
+  std::string word;
+  for (std::size_t i = 0; i <= text.size(); ++i) {
+    char c = i < text.size() ? text[i] : '\n';
+    bool ends_command = c == ';' || c == '&' || c == '|' || c == '\n' || c == '(' || c == ')';
+    if (!ends_command && c != ' ' && c != '\t') {
+      if (c != '"' && c != '\'')
+        word += c;
+      continue;
+    }
+    if (!word.empty())
+      words.push_back(std::move(word));
+    word.clear();
+    if (!ends_command)
+      continue;
+    if (auto found = launcher_in(words); !found.empty())
+      return found;
+    words.clear();
+  }
+  return "";
+}
+
+const std::string* set_in(const Environment& environment, const char* name) {
+  auto found = environment.find(name);
+  return found == environment.end() || found->second.empty() ? nullptr : &found->second;
+}
+
+} // namespace
+
+std::string launcher_in(const std::vector<std::string>& command) {
+  for (std::size_t i = 0; i < command.size(); ++i) {
+    auto name = base_name(command[i]);
+    auto next = i + 1 < command.size() ? std::string_view(command[i + 1]) : "";
+    for (const auto& launcher : kPrograms)
+      if (name == launcher.program && (launcher.argument.empty() || next == launcher.argument))
+        return std::string(name) + (launcher.argument.empty() ? "" : " ") +
+               std::string(launcher.argument);
+    if (name.starts_with("python")) {
+      auto module = python_module(command, i + 1);
+      return is_one_of(module, kModules) ? "python -m " + std::string(module) : "";
+    }
+    if (is_one_of(name, kShells) && next.starts_with('-') && next.ends_with('c'))
+      return i + 2 < command.size() ? launcher_in_shell(command[i + 2]) : "";
+    if (name.ends_with(".py") || name.ends_with(".sh"))
+      return ""; // what follows are its arguments
+  }
+  return "";
+}
+
+std::vector<std::string> launch_warnings(const LaunchFacts& launch, const Environment& environment,
+                                         bool diagnose) {
+  std::vector<std::string> warnings;
+  if (auto launcher = launcher_in(launch.command); !launcher.empty() && launch.tasks > launch.nodes)
+    warnings.push_back(
+        "the command is the launcher '" + launcher + "', and " + std::to_string(launch.tasks) +
+        " tasks on " + std::to_string(launch.nodes) +
+        " nodes would each start the ranks of their node, on the same ports and GPUs; give srun "
+        "the program itself (python train.py), or one task per node (--ntasks-per-node=1)");
+  if (!diagnose)
+    return warnings;
+  for (const char* proxy : {"grpc_proxy", "https_proxy", "http_proxy"}) {
+    const auto* value = set_in(environment, proxy);
+    if (!value)
+      continue;
+    if (!set_in(environment, "no_grpc_proxy") && !set_in(environment, "no_proxy"))
+      warnings.push_back(std::string(proxy) + "=" + quoted(*value) +
+                         " is set: JAX and others that use gRPC will send their rendezvous "
+                         "through it; unset it, or name the nodes in no_proxy");
+    break; // gRPC takes the first
+  }
+  return warnings;
+}
+
+} // namespace dist_train

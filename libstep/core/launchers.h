@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What srun's command line and the user's environment give away before a step begins, and would
+// show only as a hang or as "Address already in use". Pure.
+#pragma once
+
+#include "libstep/core/environment.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace dist_train {
+
+// The launcher that this command starts, such as "torchrun" or "accelerate launch"; "" if it starts
+// none, or not in plain sight (a script). Looks through wrappers (env, numactl, apptainer exec), a
+// shell's -c and python's -m.
+std::string launcher_in(const std::vector<std::string>& command);
+
+// A step as srun knows it.
+struct LaunchFacts {
+  std::vector<std::string> command;
+  std::uint32_t nodes = 0; // of the first component in a heterogeneous step
+  std::uint32_t tasks = 0; // likewise
+};
+
+// One line for each thing that will not work: a launcher with several tasks on a node; and with
+// `diagnose` also a proxy that gRPC, and so JAX, would send its rendezvous through.
+std::vector<std::string> launch_warnings(const LaunchFacts& launch, const Environment& environment,
+                                         bool diagnose);
+
+} // namespace dist_train
