@@ -86,7 +86,9 @@ nothing_of_ours() { ! grep -E '^(RANK|WORLD_SIZE|MASTER_|LOCAL_RANK|DIST_TRAIN|S
 }
 
 @test "--mpi=none, pmi2 and pmix alike" {
-  for mpi in none pmi2 pmix; do
+  local all="none pmi2 pmix"
+  [ "${DIST_TRAIN_SLURM:-22.05}" = 22.05 ] || all="none pmi2" # the other releases come without PMIx
+  for mpi in $all; do
     run -0 user srun --mpi=$mpi -N2 -n2 --dist-train sh -c 'echo "$RANK $SLURM_PROCID ${PMI_RANK-} ${PMIX_RANK-}"'
     case $mpi in
       none) expected=$'0 0  \n1 1  ' ;;
@@ -154,6 +156,7 @@ spoilt() {
 }
 
 @test "a crash or a hang in the task of a step that asked ends that step alone, with a message" {
+  [ "${DIST_TRAIN_SLURM:-22.05}" = 22.05 ] || skip "stuck_plugin.so is built for this machine's own Slurm"
   sed -i "s|$plugin|$DIST_TRAIN_BUILD/lib/stuck_plugin.so|" "$line"
   for how in segv abort hang; do
     user srun -N2 -n2 echo "another job" >"$BATS_TEST_TMPDIR/other" 3>&- &
