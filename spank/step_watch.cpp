@@ -12,6 +12,7 @@ namespace {
 
 constexpr double kFirstCall = 15; // seconds; a slow prolog may take that long
 constexpr double kNextCalls = 60;
+constexpr double kShortStep = 3;
 constexpr double kFactsPatience = 2; // a node's first task may be later than its others
 
 std::string line(const std::string& text) { return "dist-train: " + text + '\n'; }
@@ -43,18 +44,24 @@ Remark StepWatch::look(const RollCall& roll, double seconds) {
     compare_nodes(roll, seconds, remark);
   else
     call_for_missing(roll, seconds, remark);
+  ended_ = ended_ || remark.end;
   return remark;
 }
 
 std::string StepWatch::last_words(const RollCall& roll, double seconds) {
-  if (!table_due_ || roll.rows().empty())
-    return "";
-  table_due_ = false;
   auto world = roll.world_size();
   const auto& missing = roll.missing_nodes();
-  return table(roll, seconds) + line(std::to_string(world - roll.rows().size()) + " of " +
-                                     std::to_string(world) + " ranks did not report" +
-                                     (missing.empty() ? "" : "; no sign of " + listing(missing)));
+  if (table_due_ && !roll.rows().empty()) {
+    table_due_ = false;
+    return table(roll, seconds) + line(std::to_string(world - roll.rows().size()) + " of " +
+                                       std::to_string(world) + " ranks did not report" +
+                                       (missing.empty() ? "" : "; no sign of " + listing(missing)));
+  }
+  // A step that fails at once may do so before all nodes are there.
+  if (seconds < kShortStep || nodes_here_ == 0 || missing.empty() || roll.failed() || ended_)
+    return "";
+  return line("nothing was heard of " + listing(missing) +
+              ". If the plugin is missing there, tasks ran without RANK and the other variables");
 }
 
 void StepWatch::compare_nodes(const RollCall& roll, double seconds, Remark& remark) {

@@ -25,7 +25,8 @@ public:
   // To be asked about once a second and after every report; `seconds` since the launch.
   Remark look(const RollCall& roll, double seconds);
 
-  // When the step ends: the part that is there of a table that never became complete.
+  // When the step ends: the part that is there of a table that never became complete, and nodes
+  // that never came, whose tasks may have run without any of our variables.
   std::string last_words(const RollCall& roll, double seconds);
 
 private:
@@ -35,7 +36,7 @@ private:
 
   Options options_;
   std::uint16_t port_;
-  bool table_due_, comparison_due_;
+  bool table_due_, comparison_due_, ended_ = false;
   std::size_t nodes_here_ = 0;
   double last_arrival_ = 0, complete_since_ = -1, next_call_;
 };

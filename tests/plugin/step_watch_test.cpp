@@ -123,6 +123,19 @@ TEST(StepWatch, AnUnfinishedTableIsShownAtTheEnd) {
       "dist-train: 2 of 3 ranks did not report; no sign of n1, n3\n"));
 }
 
+TEST(StepWatch, ANodeThatNeverCameIsNamedWhenTheStepIsOver) {
+  StepWatch watch(*parse_options("wait=20"), 4000);
+  RollCall roll;
+  EXPECT_EQ(watch.last_words(roll, 10), "");
+  roll.take(report_of(0));
+  roll.take(report_of(1));
+  watch.look(roll, 0.1);
+  EXPECT_EQ(watch.last_words(roll, 2), ""); // it may have failed before all were there
+  EXPECT_TRUE(watch.last_words(roll, 10).starts_with("dist-train: nothing was heard of n3."));
+  EXPECT_TRUE(watch.look(roll, 21).end);
+  EXPECT_EQ(watch.last_words(roll, 21), "");
+}
+
 TEST(StepWatch, NodesThatDoNotFitTogetherAreNamedOnceUnlessTheSiteSaysOff) {
   for (auto rule : {CheckRule::kEnd, CheckRule::kWarn, CheckRule::kOff}) {
     Options options;
