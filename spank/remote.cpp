@@ -26,6 +26,9 @@ namespace {
 std::array<char, kMaxOptionText + 1> option_text;
 bool option_given = false;
 
+constexpr const char* kSubmittingHost =
+    "the plugin may be missing or of another version on the submitting host";
+
 // More than any single wait that is meant: for an answer of srun, or for rank 0 without it.
 std::chrono::seconds patience(std::chrono::seconds wait) {
   return 2 * std::min(wait, std::chrono::seconds(30)) + std::chrono::seconds(5);
@@ -42,14 +45,21 @@ std::chrono::seconds patience(std::chrono::seconds wait) {
   fail(step_variable(spank, "SLURM_LOCALID").value_or("0") == "0" ? error : Error{});
 }
 
-BrokerAddress broker_of(spank_t spank) {
+Result<BrokerAddress> broker_of(spank_t spank) {
   BrokerAddress broker;
-  if (auto port = step_variable(spank, kBrokerVariable))
-    broker.port = static_cast<std::uint16_t>(parse_number(*port, 65535).value_or(0));
-  for (const char* name : {"SLURM_SRUN_COMM_HOST", "SLURM_LAUNCH_NODE_IPADDR"})
-    if (auto host = step_variable(spank, name); host && !host->empty())
-      if (broker.hosts.empty() || broker.hosts.front() != *host)
-        broker.hosts.push_back(*std::move(host));
+  auto port = read_variable(spank, kBrokerVariable);
+  if (!port)
+    return port.error();
+  if (!*port)
+    return Error{"srun did not tell this step where it listens", kSubmittingHost};
+  broker.port = static_cast<std::uint16_t>(parse_number(port->value_or(""), 65535).value_or(0));
+  for (const char* name : {"SLURM_SRUN_COMM_HOST", "SLURM_LAUNCH_NODE_IPADDR"}) {
+    auto host = read_variable(spank, name);
+    if (!host)
+      return host.error();
+    if (!host->value_or("").empty() && (broker.hosts.empty() || broker.hosts.front() != **host))
+      broker.hosts.push_back(**std::move(host));
+  }
   return broker;
 }
 
@@ -87,14 +97,16 @@ Result<void> become_rank(spank_t spank, const Options& options) {
     return secret.error();
   auto token = parse_token(secret->value_or(""));
   if (!token)
-    fail_node(spank, {"srun gave this step no secret",
-                      "the plugin may be missing or of another version on the submitting host"});
+    fail_node(spank, {"srun gave this step no secret", kSubmittingHost});
   if (options.limits == LimitRule::kRaise)
     raise_open_files(spank);
   auto facts = read_facts(spank);
   if (!facts)
     return facts.error();
-  auto broker = broker_of(spank);
+  auto known = broker_of(spank);
+  if (!known)
+    return known.error();
+  auto broker = *std::move(known);
   broker.token = *token;
 
   auto cpus = allowed_cpus();

@@ -84,6 +84,7 @@ protected:
                               {"SLURM_STEP_NODELIST", "192.0.2.1"},
                               {"SLURM_STEP_TASKS_PER_NODE", "1"},
                               {"SLURM_DISTRIBUTION", "block"},
+                              {"SLURM_LAUNCH_NODE_IPADDR", "127.0.0.1"},
                               {"SLURM_SRUN_COMM_HOST", "127.0.0.1"}};
     for (const char* name :
          {"SLURM_DIST_TRAIN_OPTIONS", "SLURM_DIST_TRAIN_TOKEN", "SLURM_DIST_TRAIN_BROKER"})
