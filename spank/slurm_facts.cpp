@@ -126,11 +126,10 @@ Result<SlurmFacts> read_facts(spank_t spank) {
                      " and SLURM_GTIDS=" + quoted(text("SLURM_GTIDS")),
                  "do not set SLURM_* variables in the job script"};
 
-  // Older releases do not hand out the count as an item, but in the batch script's environment, which
-  // srun passes on; 0 is the first run.
-  if (spank_get_item(spank, S_SLURM_RESTART_COUNT, &facts.id.restart_count) != ESPANK_SUCCESS)
-    facts.id.restart_count = static_cast<std::uint32_t>(
-        parse_number(text("SLURM_RESTART_COUNT"), 0xffffffff).value_or(0));
+  // Slurm's item S_SLURM_RESTART_COUNT is 0 in every step: only the batch script is told, by this
+  // variable, too, which srun passes on. Without it this is the first run.
+  facts.id.restart_count =
+      static_cast<std::uint32_t>(parse_number(text("SLURM_RESTART_COUNT"), 0xffffffff).value_or(0));
   facts.slurm_release = slurm_release(spank);
   facts.node_name = text("SLURMD_NODENAME");
   facts.node_list = text("SLURM_STEP_NODELIST");

@@ -63,9 +63,6 @@ FAKE_EXPORT spank_err_t spank_get_item(spank_t, spank_item_t item, ...) {
   case S_JOB_STEPID:
     *static_cast<std::uint32_t*>(out) = fake_slurm.step;
     return code(ESPANK_SUCCESS);
-  case S_SLURM_RESTART_COUNT:
-    *static_cast<std::uint32_t*>(out) = fake_slurm.restart_count;
-    return code(ESPANK_SUCCESS);
   case S_SLURM_VERSION_MAJOR:
     *static_cast<char**>(out) = fake_slurm.major.data();
     return code(ESPANK_SUCCESS);

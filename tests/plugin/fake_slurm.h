@@ -14,7 +14,6 @@
 struct FakeSlurm {
   spank_context_t context = S_CTX_LOCAL;
   std::uint32_t step = 0;
-  std::uint32_t restart_count = 0;
   std::string major = "22", minor = "05";
   std::map<std::string, std::string> environment; // of the task
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# libstep on a real Slurm: stops that all ranks agree on, the time limit.
+# libstep on a real Slurm: stops that all ranks agree on, the time limit, requeueing.
 # shellcheck disable=SC2016 # what is quoted is for the shell of a job
 load helper
 
 setup_file() {
-  start_cluster libstep --conf KillWait=5
+  start_cluster libstep --conf KillWait=2
 }
 teardown_file() { stop_clusters; }
 
@@ -69,4 +69,38 @@ stops_with() {
     [ "${left%%[!0-9]*}" -gt 500 ]
     [ "${left%%[!0-9]*}" -le 600 ]
   done
+}
+
+# After a requeue Slurm keeps the job back for a while; an administrator need not wait for that.
+is_pending() { [ "$(user squeue -h -o %t)" = PD ]; }
+run_again() {
+  eventually 60 is_pending
+  root scontrol update job="$(user squeue -h -o %A)" starttime=now
+  eventually 60 has_ended
+  [ "$(user grep -c 'restart 1' out)" = 6 ]
+}
+
+@test "a job requeues itself, and its second run knows" {
+  for way in --dist-train ""; do
+    user rm -f running out
+    submit --requeue -- requeue
+    user scancel --signal=USR1 "$job.0"
+    run_again
+  done
+}
+
+@test "a task of an array requeues itself alone" {
+  way=--dist-train
+  submit --requeue --array=3 -- requeue
+  user scancel --signal=USR1 "${job}_3.0"
+  run_again
+}
+
+@test "a job that may not be requeued is told why" {
+  way=--dist-train
+  submit --no-requeue -- requeue
+  user scancel --signal=USR1 "$job.0"
+  eventually 60 has_ended
+  run -0 user cat out
+  [[ $output == *"cannot requeue the job: scontrol requeue $job: "*disabled* ]]
 }
