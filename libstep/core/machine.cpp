@@ -45,6 +45,19 @@ Fabric fabric_of(const Nic& nic) {
   return nic.pci_class == 0x0200 ? Fabric::kRoce : Fabric::kInfiniband;
 }
 
+std::uint32_t usable_port(const Nic& nic) {
+  if (nic.ports.empty())
+    return 1;
+  std::uint32_t unknown = 0;
+  for (const auto& port : nic.ports) {
+    if (port.state == PortState::kActive)
+      return port.number;
+    if (port.state == PortState::kUnknown && unknown == 0)
+      unknown = port.number;
+  }
+  return unknown;
+}
+
 IdSet all_cpus(const Machine& machine) {
   IdSet cpus;
   for (const auto& core : machine.cores)

@@ -109,6 +109,10 @@ enum class Fabric { kNone, kInfiniband, kRoce, kEfa, kSlingshot };
 
 Fabric fabric_of(const Nic& nic);
 
+// The port that a NIC's traffic takes: the first active one, else the first whose state is not
+// known (1 where there are none); 0 if all are down.
+std::uint32_t usable_port(const Nic& nic);
+
 // All CPUs of all cores, ascending.
 IdSet all_cpus(const Machine& machine);
 

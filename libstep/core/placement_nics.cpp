@@ -114,19 +114,6 @@ Indices nearer_down(const Machine& machine, const NicSeeker& seeker, PathClass p
 
 } // namespace
 
-std::uint32_t usable_port(const Nic& nic) {
-  if (nic.ports.empty())
-    return 1;
-  std::uint32_t unknown = 0;
-  for (const auto& port : nic.ports) {
-    if (port.state == PortState::kActive)
-      return port.number;
-    if (port.state == PortState::kUnknown && unknown == 0)
-      unknown = port.number;
-  }
-  return unknown;
-}
-
 NicPlan choose_nics(const Machine& machine, const std::vector<NicSeeker>& seekers) {
   NicPlan plan;
   Indices all;

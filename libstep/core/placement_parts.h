@@ -53,7 +53,4 @@ struct NicSeeker {
 
 NicPlan choose_nics(const Machine& machine, const std::vector<NicSeeker>& seekers);
 
-// The port that a NIC's traffic takes: the first active one, else the first unknown; 0 if none.
-std::uint32_t usable_port(const Nic& nic);
-
 } // namespace dist_train

@@ -23,9 +23,8 @@ namespace {
 using Rows = std::vector<std::vector<std::string>>;
 
 constexpr const char* kLegend =
-    "PIX one PCIe switch   PXB several switches   PHB the CPU's host bridge   NODE within a NUMA\n"
-    "node   SYS between NUMA nodes   ? not known   * chosen for this GPU: active, fastest, "
-    "nearest\n";
+    "* chosen for this GPU (active, fastest, nearest)   () no port is active   ? not known\n"
+    "PIX one PCIe switch   PXB several   PHB host bridge   NODE within, SYS between NUMA nodes\n";
 
 std::string count_text(std::size_t count, const char* noun) {
   return std::to_string(count) + ' ' + noun + (count == 1 ? "" : "s");
@@ -73,8 +72,10 @@ void print_gpus(const Machine& machine, const Placement& placement) {
     const auto& chosen = placement.tasks[i].nics;
     for (std::size_t n = 0; n < machine.nics.size(); ++n) {
       bool mark = std::find(chosen.begin(), chosen.end(), n) != chosen.end();
-      rows.back().push_back(to_text(path_class(gpu.pci, machine.nics[n].pci)) +
-                            std::string(mark ? "*" : ""));
+      std::string path = to_text(path_class(gpu.pci, machine.nics[n].pci));
+      rows.back().push_back(usable_port(machine.nics[n]) == 0 ? "(" + path + ")"
+                            : mark                            ? path + "*"
+                                                              : path);
     }
   }
   std::printf("\n%s%s", table_text(std::move(rows)).c_str(), kLegend);

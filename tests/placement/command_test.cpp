@@ -96,9 +96,9 @@ TEST(TopoCommand, ShowsTheMatrix) {
   auto outcome = command("topo --machine " + write_machine(scratch, "near ports down"));
   EXPECT_EQ(outcome.code, 0);
   for (const char* line : {"2 packages, 8 NUMA nodes, 32 cores, 64 CPUs, 4 GPUs, 5 NICs",
-                           "gpu  address       numa  cpus         n0   n1   n2    n3    n4",
-                           "  0  0000:16:00.0     1  4-7,36-39    PXB  SYS  SYS*  SYS   SYS",
-                           "  3  0000:76:00.0     7  28-31,60-63  SYS  SYS  SYS   PXB*  SYS",
+                           "gpu  address       numa  cpus         n0     n1     n2    n3    n4",
+                           "  0  0000:16:00.0     1  4-7,36-39    (PXB)  (SYS)  SYS*  SYS   SYS",
+                           "  3  0000:76:00.0     7  28-31,60-63  (SYS)  (SYS)  SYS   PXB*  SYS",
                            "n0   mlx5_0:1  0000:13:00.0     1  InfiniBand  down           -  -",
                            "n2   mlx5_2:1  0000:53:00.0     6  InfiniBand  active  400 Gb/s  -",
                            "   6        1  24-27,56-59  dram    2     n2", "PIX one PCIe switch",
