@@ -59,10 +59,12 @@ void Variables::complain(Error error) {
 
 bool in_slurm_step(const Variables& variables) {
   // A batch script, an extern or an interactive step has a reserved step number or none at all.
+  // Slurm 26.05 writes the reserved ones with a sign: -6 where earlier releases have 4294967290.
   constexpr std::uint32_t kReservedSteps = 0xfffffff0;
-  const auto step = parse_number(variables.text("SLURM_STEP_ID"), UINT32_MAX);
-  return variables.has("SLURM_STEP_ID") && (!step || *step < kReservedSteps) &&
-         variables.has("SLURM_PROCID") && variables.has("SLURM_STEP_NUM_TASKS");
+  const std::string text = variables.text("SLURM_STEP_ID");
+  const auto step = parse_number(text, UINT32_MAX);
+  const bool reserved = text.empty() || text.starts_with('-') || (step && *step >= kReservedSteps);
+  return !reserved && variables.has("SLURM_PROCID") && variables.has("SLURM_STEP_NUM_TASKS");
 }
 
 void derive_meeting(Identity& identity, std::string_view shared) {

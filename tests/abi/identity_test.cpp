@@ -158,9 +158,12 @@ TEST(Identity, BatchScriptsAndShellsAreNoSteps) {
   Environment batch = with(slurm(), {{"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}});
   batch.erase("SLURM_STEP_ID");
   EXPECT_EQ(found(batch).source, STEP_SOURCE_SINGLE);
-  batch["SLURM_STEP_ID"] = "4294967291"; // the batch step's own number
-  EXPECT_EQ(found(batch).source, STEP_SOURCE_SINGLE);
-  EXPECT_EQ(found(batch).world, 1u);
+  for (const char* step :
+       {"4294967291", "4294967290", "-6"}) { // batch, interactive, and that in Slurm 26.05
+    batch["SLURM_STEP_ID"] = step;
+    EXPECT_EQ(found(batch).source, STEP_SOURCE_SINGLE) << step;
+    EXPECT_EQ(found(batch).world, 1u) << step;
+  }
 }
 
 TEST(Identity, Torchrun) {
