@@ -200,6 +200,17 @@ void close_session(Session& session) {
     session.server->stop(session.linger_seconds);
 }
 
+Environment whole_environment() {
+  Environment environment;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const std::size_t equals = text.find('=');
+    if (equals != std::string_view::npos)
+      environment.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return environment;
+}
+
 Environment read_environment() {
   static constexpr std::array<std::string_view, 15> kNames = {"RANK",
                                                               "WORLD_SIZE",
@@ -218,19 +229,13 @@ Environment read_environment() {
                                                               "TP_SOCKET_IFNAME"};
   static constexpr std::array<std::string_view, 4> kPrefixes = {"DIST_TRAIN_", "SLURM_",
                                                                 "TORCHELASTIC_", "SLURMD_"};
-  Environment environment;
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-    const std::string_view text = *entry;
-    const std::size_t equals = text.find('=');
-    if (equals == std::string_view::npos)
-      continue;
-    const auto name = text.substr(0, equals);
-    const bool ours = std::find(kNames.begin(), kNames.end(), name) != kNames.end() ||
-                      std::any_of(kPrefixes.begin(), kPrefixes.end(),
-                                  [&](auto prefix) { return name.starts_with(prefix); });
-    if (ours)
-      environment.emplace(name, text.substr(equals + 1));
-  }
+  Environment environment = whole_environment();
+  std::erase_if(environment, [](const auto& variable) {
+    const std::string_view name = variable.first;
+    return std::find(kNames.begin(), kNames.end(), name) == kNames.end() &&
+           std::none_of(kPrefixes.begin(), kPrefixes.end(),
+                        [&](auto prefix) { return name.starts_with(prefix); });
+  });
   return environment;
 }
 

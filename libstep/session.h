@@ -40,8 +40,9 @@ std::optional<Refusal> open_session(Session& session, double connect_seconds);
 // Says goodbye and, in rank 0, serves until the others have left or the session's linger is over.
 void close_session(Session& session);
 
-// The variables of this process that identities are made of, and the host's name up to its first
-// dot. The only place where libstep looks at its environment.
+// The variables of this process, those of them that identities are made of, and the host's name up
+// to its first dot. The only place where libstep looks at its environment.
+Environment whole_environment();
 Environment read_environment();
 std::string host_name();
 

@@ -30,14 +30,6 @@ enum class Want : std::uint16_t {
   kLayout,  // that, and which ranks every node has: the answer waits for all nodes
 };
 
-// Where rank 0 is.
-struct Master {
-  std::string node;
-  std::string address;   // literal
-  std::string interface; // of that address; "" if unknown
-  Ports ports;
-};
-
 // Later versions of the plugin only append to the fields: what an earlier one does not send reads
 // as zero or "", and what it does not know it ignores.
 struct Report {

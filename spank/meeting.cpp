@@ -4,8 +4,8 @@
 #include "libstep/os/connect.h"
 #include "libstep/os/interfaces.h"
 #include "libstep/os/port.h"
+#include "libstep/os/rank_zero.h"
 #include "spank/plain_layout.h"
-#include "spank/rank_zero.h"
 
 #include <algorithm>
 #include <thread>
@@ -54,7 +54,7 @@ public:
 private:
   // Rank 0: take the ports, choose an address, tell srun.
   std::optional<Error> be_found() {
-    auto place = take_place(facts_, options_, reserved_, layout_ && layout_->nodes.size() == 1,
+    auto place = take_place(this_node(), options_, reserved_, layout_ && layout_->nodes.size() == 1,
                             broker_.hosts);
     if (!place) {
       report_.failed = true;
@@ -211,9 +211,11 @@ private:
   std::string address_for_others(const std::string& node, const std::string& tested) const {
     if (node != facts_.node_name)
       return tested;
-    auto place = choose_address(facts_, options_, layout_->nodes.size() == 1, broker_.hosts);
+    auto place = choose_address(this_node(), options_, layout_->nodes.size() == 1, broker_.hosts);
     return place ? place->address : tested;
   }
+
+  StepNode this_node() const { return {facts_.id, facts_.node_name, facts_.node_list}; }
 
   void fill_plan() {
     auto& plan = meeting_.plan;

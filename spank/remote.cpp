@@ -69,17 +69,6 @@ std::string gpu_of(const TaskDevices& devices, std::uint32_t local_rank, bool ov
   return own && *own < devices.names.size() ? devices.names[*own] : "-";
 }
 
-// Tasks that Slurm did not bind share the CPUs of their node, and would each start as many threads
-// as there are cores.
-std::uint32_t cores_of(const SlurmFacts& facts, const IdSet& cpus) {
-  auto cores = count_cores(cpus);
-  auto found = facts.environment.find("SLURM_CPU_BIND_TYPE");
-  bool bound = found != facts.environment.end() && !found->second.empty() &&
-               !found->second.starts_with("none");
-  auto sharing = bound ? 1u : static_cast<std::uint32_t>(facts.node_ranks.size());
-  return cores == 0 ? 0 : std::max(1u, cores / std::max(1u, sharing));
-}
-
 // The limit as it is now (slurmd's), and as slurmstepd sets it again after this hook from srun's.
 void raise_open_files(spank_t spank) {
   rlimit limit;
@@ -110,8 +99,8 @@ Result<void> become_rank(spank_t spank, const Options& options) {
   broker.token = *token;
 
   auto cpus = allowed_cpus();
-  auto cores = cores_of(*facts, cpus);
   auto local_tasks = static_cast<std::uint32_t>(facts->node_ranks.size());
+  auto cores = cores_of_task(facts->environment, cpus, local_tasks);
   auto devices = task_devices(facts->environment, local_tasks, gpu_vendor());
   auto share = options.oversubscribe.value_or(false);
   MappingRow row;

@@ -33,6 +33,14 @@ struct Ports {
   bool operator==(const Ports&) const = default;
 };
 
+// Where rank 0 is.
+struct Master {
+  std::string node;
+  std::string address;   // literal
+  std::string interface; // of that address; "" if unknown
+  Ports ports;
+};
+
 // Slurm's reserved ports of the step ("12054-12056,12060"): the first is the framework's, then
 // libstep's, then JAX's, and what follows the fourth without a gap is spare. Nothing when there
 // are fewer than two.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "libstep/os/affinity.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <memory>
@@ -54,6 +55,16 @@ std::uint32_t count_cores(const IdSet& cpus) {
   for (auto cpu : cpus)
     cores.insert(core_of(cpu));
   return static_cast<std::uint32_t>(cores.size());
+}
+
+std::uint32_t cores_of_task(const Environment& environment, const IdSet& cpus,
+                            std::uint32_t local_tasks) {
+  auto cores = count_cores(cpus);
+  auto found = environment.find("SLURM_CPU_BIND_TYPE");
+  bool bound =
+      found != environment.end() && !found->second.empty() && !found->second.starts_with("none");
+  auto sharing = bound ? 1u : local_tasks;
+  return cores == 0 ? 0 : std::max(1u, cores / std::max(1u, sharing));
 }
 
 } // namespace dist_train

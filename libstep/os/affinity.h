@@ -2,6 +2,7 @@
 // The CPUs this thread may run on.
 #pragma once
 
+#include "libstep/core/environment.h"
 #include "libstep/core/id_set.h"
 
 namespace dist_train {
@@ -12,5 +13,11 @@ IdSet allowed_cpus();
 // How many physical cores these CPUs belong to (at least 1 for a set that is not empty). CPUs whose
 // topology the kernel does not show count as a core each.
 std::uint32_t count_cores(const IdSet& cpus);
+
+// Cores for this task alone, of those behind its CPUs; 0 if they are not known. Tasks that Slurm
+// did not bind, by their environment, share the CPUs of their node, and would each start as many
+// threads as there are cores.
+std::uint32_t cores_of_task(const Environment& environment, const IdSet& cpus,
+                            std::uint32_t local_tasks);
 
 } // namespace dist_train

@@ -8,6 +8,7 @@
 
 #include "libstep/core/text.h"
 #include "libstep/tools/env.h"
+#include "libstep/tools/exec.h"
 #include "libstep/tools/plan.h"
 #include "libstep/tools/topo.h"
 
@@ -18,6 +19,9 @@ constexpr const char* kHelp =
     "\n"
     "  dist-train env [--json]          who this process is in its step, and the variables behind "
     "it\n"
+    "  dist-train exec -- PROGRAM [ARG]...  runs it with the variables of srun --dist-train where "
+    "the\n"
+    "                                   plugin is not installed: srun dist-train exec -- PROGRAM\n"
     "  dist-train topo                  which GPU is near which CPUs, memory and NICs\n"
     "    --machine FILE                 of another machine: hwloc's XML (lstopo FILE.xml), the "
     "text\n"
@@ -47,6 +51,8 @@ int run(const std::vector<std::string>& arguments) {
   const std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
   if (word == "env")
     return run_env(rest);
+  if (word == "exec")
+    return run_exec(rest);
   if (word == "topo")
     return run_topo(rest);
   if (word == "plan")
@@ -65,7 +71,8 @@ int run(const std::vector<std::string>& arguments) {
     return 0;
   }
   std::string near;
-  if (const auto guess = nearest(word, {"env", "topo", "plan", "help", "--help", "--version"}))
+  if (const auto guess =
+          nearest(word, {"env", "exec", "topo", "plan", "help", "--help", "--version"}))
     near = "; did you mean '" + std::string(*guess) + "'?";
   std::fprintf(stderr, "dist-train: unknown command %s%s  dist-train --help lists all\n",
                quoted(word).c_str(), near.c_str());

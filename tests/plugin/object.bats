@@ -37,7 +37,8 @@ setup() {
   [[ $output != *__cxa_atexit* && $output != *__cxa_thread_atexit* && $output != *" U atexit"* ]]
 }
 
-@test "the plugin starts no program, loads no library and changes no user" {
+# But for scontrol and squeue, which srun's own thread spawns where a program of the step asks.
+@test "the plugin starts no program by itself, loads no library and changes no user" {
   run -0 nm -D --undefined-only "$plugin"
-  run -1 grep -E ' U (system|popen|exec[a-z]*|posix_spawn[p]?|v?fork|dlopen|set[a-z]*[ug]id|exit)@' <<<"$output"
+  run -1 grep -E ' U (system|popen|exec[a-z]*|v?fork|dlopen|set[a-z]*[ug]id|exit)@' <<<"$output"
 }

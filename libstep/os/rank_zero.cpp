@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "spank/rank_zero.h"
+#include "libstep/os/rank_zero.h"
 
 #include "libstep/core/host_list.h"
 #include "libstep/os/connect.h"
@@ -71,11 +71,11 @@ Result<Place> bind_any_candidate(const StepId& id, PortRange range) {
 
 // Whether another node of the step answers over this interface; that nothing listens there is an
 // answer too. A few nodes, briefly: they may be down.
-bool reaches_peers(const SlurmFacts& facts, const Options& options, const std::string& interface) {
-  auto hosts = expand_host_list(facts.node_list);
+bool reaches_peers(const StepNode& node, const Options& options, const std::string& interface) {
+  auto hosts = expand_host_list(node.step_nodes);
   std::size_t asked = 0;
   for (const auto& host : hosts ? *hosts : std::vector<std::string>{}) {
-    if (host == facts.node_name)
+    if (host == node.name)
       continue;
     for (const auto& address : resolve(host)) {
       if (source_towards(address).interface != interface)
@@ -101,21 +101,21 @@ InterfaceAddress slurm_address(const std::vector<std::string>& srun_hosts) {
   return {};
 }
 
-Result<InterfaceAddress> choose_address(const SlurmFacts& facts, const Options& options,
-                                        bool one_node, const std::vector<std::string>& srun_hosts) {
+Result<InterfaceAddress> choose_address(const StepNode& node, const Options& options, bool one_node,
+                                        const std::vector<std::string>& srun_hosts) {
   auto all = interface_addresses();
   auto list = options.iface.value_or("auto");
   if (list != "auto") {
     auto chosen = select_interfaces(list, all);
     if (chosen.empty())
-      return Error{"no interface of " + facts.node_name + " fits iface=" + list +
+      return Error{"no interface of " + node.name + " fits iface=" + list +
                        "; there are: " + names_of(all),
                    "name one of these, or a beginning of its name, or a subnet"};
     return chosen.front();
   }
   auto slurm = slurm_address(srun_hosts);
   std::vector<InterfaceAddress> named;
-  for (const auto& address : resolve(facts.node_name))
+  for (const auto& address : resolve(node.name))
     for (const auto& entry : all)
       if (entry.address == address && !entry.loopback)
         named.push_back(entry);
@@ -124,7 +124,7 @@ Result<InterfaceAddress> choose_address(const SlurmFacts& facts, const Options& 
     if (one_node || entry.interface == slurm.interface)
       return entry;
   for (const auto& entry : named)
-    if (reaches_peers(facts, options, entry.interface))
+    if (reaches_peers(node, options, entry.interface))
       return entry;
   if (!slurm.address.empty())
     return slurm;
@@ -135,23 +135,22 @@ Result<InterfaceAddress> choose_address(const SlurmFacts& facts, const Options& 
       return entry;
   if (one_node && !all.empty())
     return all.front();
-  return Error{
-      facts.node_name +
-          " has no network address that other nodes could reach; there are: " + names_of(all),
-      "bring up an interface, or run on one node"};
+  return Error{node.name + " has no network address that other nodes could reach; there are: " +
+                   names_of(all),
+               "bring up an interface, or run on one node"};
 }
 
-Result<Place> take_place(const SlurmFacts& facts, const Options& options,
+Result<Place> take_place(const StepNode& node, const Options& options,
                          const std::optional<Ports>& reserved, bool one_node,
                          const std::vector<std::string>& srun_hosts) {
-  auto address = choose_address(facts, options, one_node, srun_hosts);
+  auto address = choose_address(node, options, one_node, srun_hosts);
   if (!address)
     return address.error();
   auto place = reserved ? bind_ports(*reserved, true)
-                        : bind_any_candidate(facts.id, options.port.value_or(kDefaultPorts));
+                        : bind_any_candidate(node.id, options.port.value_or(kDefaultPorts));
   if (!place)
-    return Error{facts.node_name + " (rank 0): " + place.error().message, place.error().hint};
-  place->master.node = facts.node_name;
+    return Error{node.name + " (rank 0): " + place.error().message, place.error().hint};
+  place->master.node = node.name;
   place->master.address = address->address;
   place->master.interface = address->interface;
   return place;
