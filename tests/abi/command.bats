@@ -1,6 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
 # The dist-train command. COMMAND is its path.
+# shellcheck disable=SC2016 # for the shells that exec starts
+bats_require_minimum_version 1.5.0
 
 setup() {
   rank3=(env -i RANK=3 WORLD_SIZE=4 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=node01
@@ -51,6 +53,52 @@ assert json.loads(sys.argv[1])["variables"]["SLURM_ODD"] == "a\"\\\xff\x01b"' "$
   [[ "$output" == *"'--jsno'"* ]]
   run "$COMMAND"
   [ "$status" -eq 2 ]
+}
+
+@test "exec becomes the program, alone, with a whole set of variables" {
+  run -0 env -i PATH="$PATH" "$COMMAND" exec -- sh -c 'echo "$RANK/$WORLD_SIZE $LOCAL_RANK $MASTER_ADDR $1 $MASTER_PORT $$"' sh 'a  b' 3>&-
+  [[ "$output" =~ ^0/1\ 0\ 127\.0\.0\.1\ a\ \ b\ ([0-9]+)\ [0-9]+$ ]]
+  [ "${BASH_REMATCH[1]}" -ge 1024 ]
+  "$COMMAND" exec -- sh -c 'echo $$; exit 7' >"$BATS_TEST_TMPDIR/pid" 3>&- &
+  local code=0
+  wait $! || code=$?
+  [ "$code" = 7 ]
+  [ "$(cat "$BATS_TEST_TMPDIR/pid")" = "$!" ]
+}
+
+@test "exec of a program that cannot be run ends as with env(1)" {
+  run -127 "$COMMAND" exec -- no-such-program
+  [[ "$output" == *"cannot run 'no-such-program': No such file"* ]]
+  run -126 "$COMMAND" exec -- /etc/passwd
+  [[ "$output" == *"cannot run '/etc/passwd': Permission denied"* ]]
+  run -2 "$COMMAND" exec
+  run -2 "$COMMAND" exec --json
+}
+
+@test "ranks of a launcher that sets bare variables agree, and keep its address and port" {
+  local port rank folder=$BATS_TEST_TMPDIR pids=()
+  port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])')
+  for rank in 0 1; do
+    env -i PATH="$PATH" RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 \
+      MASTER_PORT="$port" timeout 60 "$COMMAND" exec -- env >"$folder/$rank" 3>&- &
+    pids+=($!)
+  done
+  for rank in 0 1; do wait "${pids[rank]}"; done
+  for name in MASTER_ADDR MASTER_PORT WORLD_SIZE DIST_TRAIN_LAYOUT DIST_TRAIN_STORE DIST_TRAIN_TOKEN; do
+    [ "$(grep "^$name=" "$folder/0")" = "$(grep "^$name=" "$folder/1")" ]
+    grep -q "^$name=." "$folder/0"
+  done
+  grep -qx "MASTER_PORT=$port" "$folder/0"
+  grep -qx RANK=1 "$folder/1"
+  grep -q '^DIST_TRAIN_PORT_FD=' "$folder/0"
+  run -1 grep '^DIST_TRAIN_.*_FD=' "$folder/1"
+}
+
+@test "exec under torchrun leaves its variables as they are" {
+  run -0 env -i PATH="$PATH" TORCHELASTIC_RUN_ID=r TORCHELASTIC_USE_AGENT_STORE=True RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 \
+    MASTER_PORT=1 "$COMMAND" exec -- env
+  [[ "$output" == *TORCHELASTIC_USE_AGENT_STORE=True* && "$output" == *MASTER_PORT=1* ]]
+  [[ "$output" != *DIST_TRAIN_* ]]
 }
 
 @test "help and version" {

@@ -1,10 +1,12 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# libstep on a real Slurm: stops that all ranks agree on, the time limit, requeueing.
-# shellcheck disable=SC2016 # what is quoted is for the shell of a job
+# libstep and dist-train exec on a real Slurm: stops that all ranks agree on, the time limit,
+# requeueing; the plan of a step without the plugin.
+# shellcheck disable=SC2016,SC2154 # for the shell of a job; from the helper
 load helper
 
 setup_file() {
+  DIST_TRAIN_PLUGIN=/nonexistent start_cluster plain
   start_cluster libstep --conf KillWait=2
 }
 teardown_file() { stop_clusters; }
@@ -14,8 +16,8 @@ setup() {
   user rm -f running out
   loop="$BATS_TEST_DIRNAME/stop_loop.py"
   root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
-  python="env PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$root/libstep/python \
-    DIST_TRAIN_LIBSTEP=${DIST_TRAIN_BUILD:-$root/build}/lib/libstep.so.0 python3"
+  with_libstep="env PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$root/libstep/python \
+    DIST_TRAIN_LIBSTEP=$DIST_TRAIN_BUILD/lib/libstep.so.0 python3"
 }
 teardown() { eventually 30 all_idle; }
 
@@ -27,7 +29,7 @@ submit() {
   local arguments=()
   while [ "$1" != -- ]; do arguments+=("$1"); shift; done
   job=$(user sbatch --parsable -N3 -n6 --open-mode=append --output=out "${arguments[@]}" \
-    --wrap "srun ${way-} $python $loop ${2-}")
+    --wrap "srun ${way-} $with_libstep $loop ${2-}")
   eventually 60 is_running
 }
 
@@ -103,4 +105,49 @@ run_again() {
   eventually 60 has_ended
   run -0 user cat out
   [[ $output == *"cannot requeue the job: scontrol requeue $job: "*disabled* ]]
+}
+
+# Where the plugin is not installed.
+bare() {
+  on plain
+  exec=("$DIST_TRAIN_BUILD/bin/dist-train" exec --)
+}
+
+@test "dist-train exec gives an uneven step the plugin's variables and held ports" {
+  bare
+  reports srun -N3 -n6 "${exec[@]}"
+  run -0 check node01=0,1,2,3 node02=4 node03=5
+  reports srun -N3 -n6 --distribution=cyclic "${exec[@]}"
+  run -0 check node01=0,3,4,5 node02=1 node03=2
+}
+
+@test "an all-reduce needs nothing but dist-train exec" {
+  bare
+  run -0 user srun -N3 -n3 "${exec[@]}" "$DIST_TRAIN_BUILD/venv/bin/python" "$all_reduce"
+  [[ $output == *"sum 3 of 3 ranks, port "* ]]
+}
+
+@test "libstep inside of dist-train exec meets at the ports that this holds" {
+  bare
+  # shellcheck disable=SC2086 # words
+  run -0 user srun -N3 -n6 "${exec[@]}" $with_libstep -c 'import libstep, os
+with libstep.Step() as step:
+    nodes = step.all_gather(os.environ["SLURMD_NODENAME"].encode(), 30)
+    assert [step.node_of(r).encode() for r in range(6)] == nodes, nodes
+    if step.rank == 0:
+        print(b" ".join(nodes).decode(), step.id == os.environ["DIST_TRAIN_STEP"], flush=True)'
+  [ "$output" = "node01 node01 node01 node01 node02 node03 True" ]
+}
+
+@test "where rank 0 cannot run its program the step ends" {
+  bare
+  run -127 user srun -N3 -n6 "${exec[@]}" /nonexistent/program
+  [[ $output == *"dist-train exec: cannot run '/nonexistent/program': No such file"* ]]
+}
+
+@test "under the plugin dist-train exec changes nothing" {
+  reports srun --dist-train -N3 -n6 "$DIST_TRAIN_BUILD/bin/dist-train" exec --
+  run -0 check node01=0,1,2,3 node02=4 node03=5
+  [ -n "$(reported DIST_TRAIN_BROKER)" ]
+  [[ $(reported DIST_TRAIN_BROKER) != *unset* ]]
 }
