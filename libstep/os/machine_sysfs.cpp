@@ -146,6 +146,22 @@ void read_gpu_identity(Machine& machine, const std::string& root) {
   read_amd(machine, root);
 }
 
+std::vector<std::size_t> accessible_gpus(const Machine& machine, const std::string& root) {
+  std::vector<std::size_t> all, admitted;
+  for (std::size_t i = 0; i < machine.gpus.size(); ++i) {
+    all.push_back(i);
+    const auto& gpu = machine.gpus[i];
+    std::string file = gpu.minor ? "/dev/nvidia" + std::to_string(*gpu.minor) : "";
+    for (const auto& name : gpu.names)
+      if (file.empty() && name.starts_with("renderD"))
+        file = "/dev/dri/" + name;
+    // The kernel asks the cgroup here, too.
+    if (!file.empty() && access((root + file).c_str(), R_OK | W_OK) == 0)
+      admitted.push_back(i);
+  }
+  return admitted.empty() ? all : admitted;
+}
+
 std::vector<std::string> device_list(const std::string& root) {
   auto list = entries(root + "/sys/class/infiniband");
   auto folder = root + "/sys/bus/pci/devices";

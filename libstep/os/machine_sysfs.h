@@ -18,6 +18,11 @@ void read_ports(Machine& machine, const std::string& root);
 // Minor numbers and UUIDs of NVIDIA's GPUs, partitions of AMD's (which multiply the entries).
 void read_gpu_identity(Machine& machine, const std::string& root);
 
+// GPUs (indices into Machine::gpus) whose device file this process may use: a device cgroup admits
+// no others, and Slurm and the drivers then number those only. All of them where that is not known.
+// Opens nothing: that could start a driver.
+std::vector<std::size_t> accessible_gpus(const Machine& machine, const std::string& root);
+
 // Names of the RDMA devices, and PCI addresses of all functions of a display or accelerator class,
 // sorted: what tells whether a description of the machine is still of this machine.
 std::vector<std::string> device_list(const std::string& root);

@@ -70,6 +70,18 @@ TEST(Sysfs, PartitionsMultiplyAGpu) {
   EXPECT_EQ(machine.gpus[3].partitions, 1u);
 }
 
+TEST(Sysfs, DeviceFilesTellWhatTheCgroupAdmits) {
+  Scratch root;
+  auto machine = own_machine("swapped nodes, no fabric");
+  for (std::uint32_t i = 0; i < 3; ++i)
+    machine.gpus[i].minor = 2 - i;
+  machine.gpus[3].names = {"card3", "renderD131"};
+  EXPECT_EQ(accessible_gpus(machine, root.path("")), (std::vector<std::size_t>{0, 1, 2, 3}));
+  root.write("dev/nvidia0", "");
+  root.write("dev/dri/renderD131", "");
+  EXPECT_EQ(accessible_gpus(machine, root.path("")), (std::vector<std::size_t>{2, 3}));
+}
+
 TEST(Sysfs, TheListOfDevicesKnowsGpusAndRdma) {
   Scratch root;
   root.write("sys/class/infiniband/mlx5_1/x", "");
