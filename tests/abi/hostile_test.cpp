@@ -2,15 +2,19 @@
 // Strangers and broken members at the store's door: the step must not notice the former and must
 // get rid of the latter.
 #include <csetjmp>
+#include <csignal>
 #include <cstdarg>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "libstep/store/join.h"
@@ -130,6 +134,109 @@ void test_strangers(void**) {
   world_free(&here);
 }
 
+// Opens connections as fast as it can, keeps some hundreds, and writes into each as much as the
+// kernel takes.
+[[noreturn]] void flood(int port) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const std::string garbage(std::size_t{1} << 20, 'x');
+  Hello hello;
+  hello.rank = 1;
+  hello.world = 3;
+  hello.generation = 1;
+  hello.nonce.assign(kNonceSize, 'n');
+  const std::string half = encode(hello).substr(0, kHelloSize - 1);
+  std::vector<Socket> held(300);
+  for (std::size_t i = 0;; ++i) {
+    auto stream = connect_to(Endpoint{"127.0.0.1", static_cast<std::uint16_t>(port)}, soon());
+    if (!stream)
+      continue;
+    // In turn: silence, half a greeting, a whole one with garbage behind it.
+    if (i % 3 != 0)
+      (void)send_all(*stream, i % 3 == 1 ? half : encode(hello) + garbage, Clock::now());
+    held[i % held.size()] = *std::move(stream);
+  }
+}
+
+long resident_kib(pid_t process) {
+  std::ifstream status("/proc/" + std::to_string(process) + "/status");
+  for (std::string word; status >> word;)
+    if (long kib = 0; word == "VmRSS:" && status >> kib)
+      return kib;
+  return -1;
+}
+
+void test_flood(void**) {
+  world here{};
+  world_init(&here, 3, kThree);
+  const auto meet = [](world*, int) {
+    step_t* s = nullptr;
+    CHECK(s, step_open(&s, nullptr) == STEP_OK);
+    CHECK(s, step_barrier(s, 60) == STEP_OK);
+    step_close(s);
+    return 0;
+  };
+  world_spawn(&here, 0, launch_by_plugin, meet);
+  { // rank 0 serves when it answers
+    Socket stream = knock(here);
+    (void)send_all(stream, std::string(kHelloSize, 'x'), soon());
+    assert_true(shown_the_door(stream));
+  }
+  const long before = resident_kib(here.pids[0]);
+  pid_t attackers[2];
+  for (auto& attacker : attackers)
+    if (attacker = fork(); attacker == 0)
+      flood(here.store_port);
+  for (int i = 0; i < 20; ++i) // in the flood a silent stranger soon is the oldest
+    assert_true(shown_the_door(knock(here)));
+  const long after = resident_kib(here.pids[0]);
+  assert_true(before > 0 && after > 0);
+  if (after - before > 8 << 10)
+    fail_msg("strangers cost rank 0 %ld KiB", after - before);
+  for (int rank = 1; rank < 3; ++rank)
+    world_spawn(&here, rank, launch_by_plugin, meet);
+  for (int rank = 0; rank < 3; ++rank)
+    assert_int_equal(world_wait(&here, rank), 0);
+  for (const auto attacker : attackers) {
+    assert_int_equal(kill(attacker, SIGKILL), 0);
+    assert_int_equal(waitpid(attacker, nullptr, 0), attacker);
+  }
+  world_free(&here);
+}
+
+// A stranger who sends byte after byte does not thereby earn more time.
+void test_slow_stranger(void**) {
+  world here{};
+  world_init(&here, 2, kTwo);
+  const auto meet = [](world*, int) {
+    step_t* s = nullptr;
+    CHECK(s, step_open(&s, nullptr) == STEP_OK);
+    step_close(s);
+    return 0;
+  };
+  world_spawn(&here, 0, launch_by_plugin, meet);
+  Hello hello;
+  hello.rank = 1;
+  hello.world = 2;
+  hello.generation = 1;
+  hello.nonce.assign(kNonceSize, 'n');
+  const Socket stream = knock(here);
+  std::size_t sent = 0;
+  for (const char byte : encode(hello)) {
+    if (!send_all(stream, {&byte, 1}, soon()))
+      break;
+    ++sent;
+    // Nothing comes before the greeting is whole; an end may.
+    const auto answer = receive_exactly(stream, 1, Clock::now() + std::chrono::milliseconds(400));
+    if (answer.error().message.find("no answer in time") == std::string::npos)
+      break;
+  }
+  assert_in_range(sent, 2, kHelloSize - 1);
+  world_spawn(&here, 1, launch_by_plugin, meet);
+  for (int rank = 0; rank < 2; ++rank)
+    assert_int_equal(world_wait(&here, rank), 0);
+  world_free(&here);
+}
+
 int bereft_body(world*, int) {
   step_t* s = nullptr;
   int lost = -1;
@@ -238,8 +345,8 @@ void test_refused_requests(void**) {
 
 int main() {
   const CMUnitTest tests[] = {
-      cmocka_unit_test(test_strangers),
-      cmocka_unit_test(test_broken_member),
+      cmocka_unit_test(test_strangers),        cmocka_unit_test(test_flood),
+      cmocka_unit_test(test_slow_stranger),    cmocka_unit_test(test_broken_member),
       cmocka_unit_test(test_refused_requests),
   };
   return cmocka_run_group_tests_name("hostile peers", tests, nullptr, nullptr);

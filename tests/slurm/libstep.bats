@@ -34,7 +34,7 @@ submit() {
 }
 
 stops_with() {
-  eventually 60 has_ended
+  eventually 90 has_ended # Slurm looks at time limits every 30 s
   run -0 user cat out
   [[ $output == *"stopped agreed: $1"* ]]
 }
@@ -57,7 +57,7 @@ stops_with() {
 
 @test "--signal of sbatch reaches the ranks before the time limit" {
   way=--dist-train
-  submit --time=2 --signal=USR1@90 --
+  submit --time=2 --signal=USR1@110 --
   stops_with 'SIGUSR1 reached rank '
 }
 
@@ -78,7 +78,7 @@ is_pending() { [ "$(user squeue -h -o %t)" = PD ]; }
 run_again() {
   eventually 60 is_pending
   root scontrol update job="$(user squeue -h -o %A)" starttime=now
-  eventually 60 has_ended
+  eventually 90 has_ended # Slurm looks at time limits every 30 s
   [ "$(user grep -c 'restart 1' out)" = 6 ]
 }
 
@@ -102,7 +102,7 @@ run_again() {
   way=--dist-train
   submit --no-requeue -- requeue
   user scancel --signal=USR1 "$job.0"
-  eventually 60 has_ended
+  eventually 90 has_ended # Slurm looks at time limits every 30 s
   run -0 user cat out
   [[ $output == *"cannot requeue the job: scontrol requeue $job: "*disabled* ]]
 }
