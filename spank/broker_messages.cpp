@@ -141,6 +141,10 @@ void read_spares(Reader& in, Ports& ports) {
 
 std::string_view view(const Nonce& nonce) { return {nonce.data(), nonce.size()}; }
 
+std::string signed_with(const Digest& layout, const Nonce& nonce) {
+  return std::string(as_text(layout)) + std::string(view(nonce));
+}
+
 int hex_digit(char c) {
   return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
@@ -243,7 +247,9 @@ std::string encode(const Answer& answer, const Token& token, const Nonce& nonce)
   out.ports(answer.master.ports);
   out.text(answer.note, kNote);
   write_spares(out, answer.master.ports);
-  return out.finish(kAnswerSize, token, layout + std::string(view(nonce))) + layout;
+  // The code covers the layout by its digest, which srun computes once for all tasks.
+  auto digest = answer.layout_digest && !layout.empty() ? *answer.layout_digest : sha256(layout);
+  return out.finish(kAnswerSize, token, signed_with(digest, nonce)) + layout;
 }
 
 std::optional<std::size_t> answer_length(std::string_view head) {
@@ -265,7 +271,7 @@ std::optional<Answer> decode_answer(std::string_view bytes, const Token& token,
   auto layout = bytes.substr(kAnswerSize);
   if (!authentic(bytes.substr(0, kAnswerSize - kMacSize),
                  bytes.substr(kAnswerSize - kMacSize, kMacSize), token,
-                 std::string(layout) + std::string(view(nonce))))
+                 signed_with(sha256(layout), nonce)))
     return std::nullopt;
   Reader in(bytes);
   in.take(8);

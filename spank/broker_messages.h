@@ -7,6 +7,7 @@
 #include "libstep/core/node_facts.h"
 #include "libstep/core/rendezvous.h"
 #include "libstep/core/report.h"
+#include "libstep/core/sha256.h"
 
 #include <array>
 #include <cstdint>
@@ -60,6 +61,7 @@ struct Answer {
   std::uint32_t node_count = 0; // 0 unless the layout was asked for
   std::string note;             // kPending: nodes that have not come; kFailed: why
   std::string layout;           // may be "" for very large steps
+  std::optional<Digest> layout_digest; // of the layout, if it is known: saves encode() the work
 };
 
 // Longest texts that travel; longer ones in these members are cut (node_list: left out).

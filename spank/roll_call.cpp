@@ -55,6 +55,7 @@ void RollCall::note(const Report& report) {
   if (map && dist_train::world_size(*map) == world_) {
     map_ = *std::move(map);
     layout_ = layout_text(*map_);
+    layout_digest_ = sha256(layout_);
   } else {
     failure_ = "the nodes contradict each other: " +
                (map ? "they have " + std::to_string(ranks_here_) + " ranks, the world " +
@@ -86,6 +87,7 @@ Answer RollCall::answer(const Report& report) {
     answer.node_count = static_cast<std::uint32_t>(map_->nodes.size());
     answer.node_rank = node_rank_of(*map_, report.row.rank);
     answer.layout = layout_;
+    answer.layout_digest = layout_digest_;
   }
   return answer;
 }

@@ -54,6 +54,7 @@ private:
   std::optional<Master> master_;
   std::optional<RankMap> map_;
   std::string layout_;
+  Digest layout_digest_{};
   bool rank_zero_failed_ = false;
   std::string failure_;
 };

@@ -57,7 +57,7 @@ void check_answer(FuzzedDataProvider& input) {
   if (ours && input.ConsumeBool())
     start += std::string(3, '\0') + static_cast<char>(layout.size());
   auto bytes = sparse(input, start, kAnswerSize - kMac);
-  bytes = with_code(bytes, layout + std::string(nonce.data(), nonce.size())) + layout;
+  bytes = with_code(bytes, std::string(as_text(sha256(layout))) + std::string(nonce.data(), nonce.size())) + layout;
   auto length = answer_length(bytes.substr(0, kAnswerSize));
   require(!length || *length <= kAnswerSize + kMaxLayoutSize, "an answer is bounded");
   auto answer = decode_answer(bytes, kToken, nonce);
