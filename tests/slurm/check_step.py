@@ -90,6 +90,12 @@ assert len(token) == 32 and not token.strip("0123456789abcdef"), "the token is n
 port = int(first["env"]["MASTER_PORT"])
 low, high = map(int, open("/proc/sys/net/ipv4/ip_local_port_range").read().split())
 assert not low <= port <= high, f"port {port} is an ephemeral one"
+if spares := first["env"].get("DIST_TRAIN_PORTS"):
+    a, b = map(int, spares.split("-"))
+    assert a <= b < low or high < a <= b, f"spare ports {spares} are ephemeral ones"
+    taken = [port, int(first["env"]["DIST_TRAIN_STORE"].rpartition(":")[2]),
+             int(first["env"]["JAX_COORDINATOR_PORT"])]
+    assert not any(a <= p <= b for p in taken), f"spare ports {spares} have one of {taken}"
 # The ports of a heterogeneous step may be reserved on another component's nodes only.
 if (reserved := first["env"].get("SLURM_STEP_RESV_PORTS")) and "SLURM_HET_SIZE" not in first["env"]:
     inside = any(int(a) <= port <= int(b or a)

@@ -148,3 +148,11 @@ SH
   run -0 --separate-stderr user env https_proxy=http://proxy:3128 srun --dist-train true
   [ "$stderr" = "" ]
 }
+
+@test "dry-run shows the same table and starts no program" {
+  run -0 --separate-stderr user srun -N3 -n6 --dist-train=dry-run touch started
+  [ -z "$output" ]
+  [ "$(grep -cE '^dist-train: node0[123] +[0-5] ' <<<"$stderr")" = 6 ]
+  run -1 user test -e started
+  refused dry-run env SLURM_DIST_TRAIN=on,dry-run srun true
+}
