@@ -78,7 +78,7 @@ is_pending() { [ "$(user squeue -h -o %t)" = PD ]; }
 run_again() {
   eventually 60 is_pending
   root scontrol update job="$(user squeue -h -o %A)" starttime=now
-  eventually 90 has_ended # Slurm looks at time limits every 30 s
+  eventually 60 has_ended
   [ "$(user grep -c 'restart 1' out)" = 6 ]
 }
 
@@ -102,7 +102,7 @@ run_again() {
   way=--dist-train
   submit --no-requeue -- requeue
   user scancel --signal=USR1 "$job.0"
-  eventually 90 has_ended # Slurm looks at time limits every 30 s
+  eventually 60 has_ended
   run -0 user cat out
   [[ $output == *"cannot requeue the job: scontrol requeue $job: "*disabled* ]]
 }
