@@ -175,33 +175,40 @@ void check_open_files(const Nodes& nodes, std::uint32_t world_size, Found& found
                        : admin + ", because the hard limit is " + hard_text + " only"});
 }
 
+// One finding for the nodes of which `lacks` is true, in the words for that with the least `amount`
+// and for the names of all.
+template <typename Test, typename Amount, typename Words>
+void check_least(const Nodes& nodes, Test lacks, Amount amount, Words words, Found& found) {
+  auto those = those_where(nodes, lacks);
+  if (!those.empty())
+    found.push_back(words(std::ranges::min(those, {}, amount), names_of(those)));
+}
+
 void check_locked_memory(const Nodes& nodes, Found& found) {
-  auto limited = those_where(nodes, [](const NodeFacts& node) {
+  auto lacks = [](const NodeFacts& node) {
     return !node.hcas.empty() && node.locked_memory > 0 && node.locked_memory < kEnoughLockedMemory;
-  });
-  if (limited.empty())
-    return;
-  auto lowest = std::ranges::min(limited, {}, &NodeFacts::locked_memory).locked_memory;
-  found.push_back({"a task may lock " + size_text(lowest) + " of memory on " + names_of(limited) +
-                       ", and RDMA registers more (ibv_reg_mr, ibv_create_cq: \"Cannot allocate "
-                       "memory\")",
-                   "LimitMEMLOCK=infinity in slurmd's unit, and "
-                   "PropagateResourceLimitsExcept=MEMLOCK in slurm.conf (otherwise the submitting "
-                   "shell's limit counts, `ulimit -l`)"});
+  };
+  auto words = [](const NodeFacts& node, const std::string& names) -> Finding {
+    return {"a task may lock " + size_text(node.locked_memory) + " of memory on " + names +
+                ", and RDMA registers more (ibv_reg_mr, ibv_create_cq: \"Cannot allocate memory\")",
+            "LimitMEMLOCK=infinity in slurmd's unit, and PropagateResourceLimitsExcept=MEMLOCK in "
+            "slurm.conf (otherwise the submitting shell's limit counts, `ulimit -l`)"};
+  };
+  check_least(nodes, lacks, &NodeFacts::locked_memory, words, found);
 }
 
 void check_shared_memory(const Nodes& nodes, Found& found) {
-  auto small = those_where(nodes, [](const NodeFacts& node) {
+  auto lacks = [](const NodeFacts& node) {
     return node.shared_memory > 0 && node.shared_memory < kSharedMemoryPerRank * node.local_ranks;
-  });
-  if (small.empty())
-    return;
-  const auto node = std::ranges::min(small, {}, &NodeFacts::shared_memory);
-  found.push_back({"/dev/shm holds " + size_text(node.shared_memory) + " on " + names_of(small) +
-                       "; " + count_text(node.local_ranks, "task") + " may need " +
-                       size_text(kSharedMemoryPerRank * node.local_ranks) +
-                       " (\"Bus error\" in NCCL or a data loader)",
-                   "mount -o remount,size=50% /dev/shm, as root on the node"});
+  };
+  auto words = [](const NodeFacts& node, const std::string& names) -> Finding {
+    return {"/dev/shm holds " + size_text(node.shared_memory) + " on " + names + "; " +
+                count_text(node.local_ranks, "task") + " may need " +
+                size_text(kSharedMemoryPerRank * node.local_ranks) +
+                " (\"Bus error\" in NCCL or a data loader)",
+            "mount -o remount,size=50% /dev/shm, as root on the node"};
+  };
+  check_least(nodes, lacks, &NodeFacts::shared_memory, words, found);
 }
 
 // The step did not get the CPUs that the job asked for.
@@ -210,36 +217,35 @@ bool lacks_cpus(const NodeFacts& node) {
 }
 
 void check_cpus_per_task(const Nodes& nodes, Found& found) {
-  auto few = those_where(nodes, lacks_cpus);
-  if (few.empty())
-    return;
-  const auto node = std::ranges::min(few, {}, &NodeFacts::task_cpus);
-  auto asked = std::to_string(node.cpus_per_task);
-  found.push_back({"SLURM_CPUS_PER_TASK is " + asked + ", but a task on " + names_of(few) +
-                       " may use " + count_text(node.task_cpus, "CPU"),
-                   "srun -c " + asked + " or SRUN_CPUS_PER_TASK=" + asked +
-                       " (in Slurm 22.05 to 23.02 srun does not inherit --cpus-per-task); unset "
-                       "SLURM_CPU_BIND and SLURM_CPUS_PER_TASK where another step has left them"});
+  auto words = [](const NodeFacts& node, const std::string& names) -> Finding {
+    auto asked = std::to_string(node.cpus_per_task);
+    return {"SLURM_CPUS_PER_TASK is " + asked + ", but a task on " + names + " may use " +
+                count_text(node.task_cpus, "CPU"),
+            "srun -c " + asked + " or SRUN_CPUS_PER_TASK=" + asked +
+                " (in Slurm 22.05 to 23.02 srun does not inherit --cpus-per-task); unset "
+                "SLURM_CPU_BIND and SLURM_CPUS_PER_TASK where another step has left them"};
+  };
+  check_least(nodes, lacks_cpus, &NodeFacts::task_cpus, words, found);
+}
+
+// GPUs of a task; tasks that share one count it as theirs.
+std::uint32_t task_gpus(const NodeFacts& node) {
+  auto tasks = node.gpus_isolated ? 1 : std::max(1u, node.local_ranks);
+  return std::max(1u, node.gpus / tasks);
 }
 
 void check_cores(const Nodes& nodes, Found& found) {
-  // Of a task; those that share one count it as theirs.
-  auto gpus_of = [](const NodeFacts& node) {
-    auto tasks = node.gpus_isolated ? 1 : std::max(1u, node.local_ranks);
-    return std::max(1u, node.gpus / tasks);
-  };
-  auto starved = those_where(nodes, [&](const NodeFacts& node) {
+  auto lacks = [](const NodeFacts& node) {
     return node.gpus > 0 && node.task_cores > 0 && !lacks_cpus(node) &&
-           node.task_cores < kCoresPerGpu * gpus_of(node);
-  });
-  if (starved.empty())
-    return;
-  const auto node = std::ranges::min(starved, {}, &NodeFacts::task_cores);
-  found.push_back({"a task on " + names_of(starved) + " has " +
-                       count_text(node.task_cores, "core") + " for " +
-                       count_text(gpus_of(node), "GPU") +
-                       ", which will wait for its data loader and for NCCL's threads",
-                   "srun -c N, at least 2 cores a GPU"});
+           node.task_cores < kCoresPerGpu * task_gpus(node);
+  };
+  auto words = [](const NodeFacts& node, const std::string& names) -> Finding {
+    return {"a task on " + names + " has " + count_text(node.task_cores, "core") + " for " +
+                count_text(task_gpus(node), "GPU") +
+                ", which will wait for its data loader and for NCCL's threads",
+            "srun -c N, at least 2 cores a GPU"};
+  };
+  check_least(nodes, lacks, &NodeFacts::task_cores, words, found);
 }
 
 } // namespace
