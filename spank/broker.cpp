@@ -2,8 +2,6 @@
 #include "spank/broker.h"
 
 #include "libstep/core/slurm_job.h"
-#include "libstep/core/srun_request.h"
-#include "libstep/os/command.h"
 #include "libstep/os/port.h"
 #include "spank/export.h"
 #include "spank/slurm_log.h"
@@ -29,10 +27,11 @@ namespace {
 
 // srun's own limit of open files is often 1,024; more tasks wait in the kernel's queue.
 constexpr std::size_t kMaxConnections = 256;
-constexpr auto kCommandTime = 20s;      // for scontrol and squeue
+constexpr auto kCommandTime = 20s;    // for scontrol and squeue
 constexpr auto kConnectionTime = 10s; // for a report and its answer
 constexpr auto kCrowdedTime = 500ms;  // the same when all places are taken
 constexpr auto kLastReports = 200ms;  // when the step ends
+constexpr auto kLastCommand = 5s;     // of a job that is requeued, the step may end before scontrol
 
 // accept_all() takes what is there, so the socket must not block.
 Result<Fd> open_listener(std::uint16_t port, bool over_lingering) {
@@ -40,6 +39,22 @@ Result<Fd> open_listener(std::uint16_t port, bool over_lingering) {
   if (fd && (fcntl(fd->get(), F_SETFL, O_NONBLOCK) != 0 || port_of(*fd) == 0))
     return Error{std::string("cannot open the rendezvous in srun: ") + std::strerror(errno), ""};
   return fd;
+}
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+std::vector<std::string> command_for(SrunWish wish, const StepId& id) {
+  Environment environment;
+  for (const char* name :
+       {"SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID", "SLURM_JOB_ID_HET_GROUP_0", "SLURM_JOB_ID"})
+    if (const char* value = std::getenv(name))
+      environment[name] = value;
+  auto job = job_text(environment);
+  if (job.empty()) // an srun that made its own allocation
+    job = std::to_string(id.job);
+  return wish == SrunWish::kRequeue ? requeue_command(job) : time_left_command(job);
 }
 
 } // namespace
@@ -50,6 +65,10 @@ struct Broker::Connection {
   std::string in = {};
   std::string out = {};
   std::size_t sent = 0;
+  std::optional<SrunRequest> request = {};
+
+  bool waits_for_slurm() const { return request && out.empty(); }
+  short awaited() const { return waits_for_slurm() ? 0 : out.empty() ? POLLIN : POLLOUT; }
 };
 
 Result<std::unique_ptr<Broker>> Broker::open(std::optional<PortRange> range) {
@@ -124,23 +143,21 @@ void Broker::run() noexcept {
 }
 
 void Broker::serve() {
-  bool stopping = false;
-  auto started = Clock::now();
+  started_ = Clock::now();
   auto end = Clock::time_point::max();
-  auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - started).count(); };
-  while (!stopping || (Clock::now() < end && !connections_.empty())) {
+  while (!stopping_ ||
+         (!connections_.empty() && Clock::now() < end + (command_ ? kLastCommand : 0s))) {
     std::vector<pollfd> polled{
-        {stopping ? -1 : wake_.get(), POLLIN, 0},
+        {stopping_ ? -1 : wake_.get(), POLLIN, 0},
         {connections_.size() < kMaxConnections ? listener_.get() : -1, POLLIN, 0}};
     for (const auto& connection : connections_)
-      polled.push_back({connection->fd.get(),
-                        static_cast<short>(connection->out.empty() ? POLLIN : POLLOUT), 0});
+      polled.push_back({connection->fd.get(), connection->awaited(), 0});
     bool crowded = connections_.size() == kMaxConnections;
-    if (poll(polled.data(), polled.size(), stopping ? 20 : crowded ? 100 : 1000) < 0 &&
-        errno != EINTR)
+    int pause = stopping_ || command_ ? 20 : crowded ? 100 : 1000; // milliseconds
+    if (poll(polled.data(), polled.size(), pause) < 0 && errno != EINTR)
       break;
-    if (polled[0].revents && !stopping) {
-      stopping = true;
+    if (polled[0].revents && !stopping_) {
+      stopping_ = true;
       end = Clock::now() + kLastReports;
       accept_all();
     }
@@ -148,18 +165,17 @@ void Broker::serve() {
     auto oldest = Clock::now() - (crowded ? Clock::duration(kCrowdedTime) : kConnectionTime);
     for (std::size_t i = 0; i + 2 < polled.size(); ++i) {
       auto& connection = connections_[i];
-      if (connection->since < oldest || (polled[i + 2].revents && !advance(*connection)))
+      if ((connection->since < oldest && !connection->waits_for_slurm()) ||
+          (polled[i + 2].revents && !advance(*connection)))
         connection.reset();
     }
     std::erase(connections_, nullptr);
     if (polled[1].revents)
       accept_all();
-    auto remark = watch_->look(roll_call_, elapsed());
-    if (stopping)
-      remark.end.reset();
-    say(remark);
+    attend_to_requests();
+    say_what_is_new();
   }
-  write_to_user(watch_->last_words(roll_call_, elapsed()));
+  write_to_user(watch_->last_words(roll_call_, seconds_since(started_)));
 }
 
 void Broker::accept_all() {
@@ -167,38 +183,54 @@ void Broker::accept_all() {
     Fd fd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!fd)
       return;
-    connections_.push_back(
-        std::make_unique<Connection>(Connection{std::move(fd), Clock::now()}));
+    connections_.push_back(std::make_unique<Connection>(Connection{std::move(fd), Clock::now()}));
     if (!advance(*connections_.back()))
       connections_.pop_back();
   }
 }
 
-// Nobody waits for the rendezvous any more when a program asks for something, so that this thread
-// may wait for Slurm's command.
 bool Broker::take_request(Connection& c) {
   if (c.in.size() < kSrunRequestSize)
     return true;
-  auto request = decode_srun_request(c.in, token_text(token_));
-  if (!request)
-    return false;
-  Environment environment;
-  for (const char* name : {"SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID", "SLURM_JOB_ID_HET_GROUP_0",
-                           "SLURM_JOB_ID"})
-    if (const char* value = std::getenv(name))
-      environment[name] = value;
-  auto job = job_text(environment);
-  if (job.empty()) // an srun that made its own allocation
-    job = std::to_string(roll_call_.id().job);
-  auto said = run_command(request->wish == SrunWish::kRequeue ? requeue_command(job)
-                                                              : time_left_command(job),
-                          kCommandTime);
-  c.out = encode(SrunAnswer{bool(said), said ? *said : said.error().message}, token_text(token_),
-                 *request);
-  return advance(c);
+  c.request = decode_srun_request(c.in, token_text(token_));
+  return c.request.has_value();
+}
+
+// Begins the command that somebody waits for, and answers all who wait for one that has ended.
+void Broker::attend_to_requests() {
+  std::optional<Result<std::string>> said;
+  if (command_) {
+    said = command_->look();
+  } else {
+    auto first = std::find_if(connections_.begin(), connections_.end(),
+                              [](const auto& c) { return c->waits_for_slurm(); });
+    if (first == connections_.end())
+      return;
+    wish_ = (*first)->request->wish;
+    auto command = Command::start(command_for(wish_, roll_call_.id()), kCommandTime);
+    if (command)
+      command_.emplace(*std::move(command));
+    else
+      said = command.error();
+  }
+  if (!said)
+    return;
+  command_.reset();
+  for (auto& c : connections_) {
+    if (!c->waits_for_slurm() || c->request->wish != wish_)
+      continue;
+    c->since = Clock::now();
+    c->out = encode(SrunAnswer{bool(*said), *said ? **said : said->error().message},
+                    token_text(token_), *c->request);
+    if (!advance(*c))
+      c.reset();
+  }
+  std::erase(connections_, nullptr);
 }
 
 bool Broker::advance(Connection& c) {
+  if (c.waits_for_slurm()) // it has gone
+    return false;
   if (c.out.empty()) {
     std::array<char, kReportSize> block;
     auto wanted = begins_srun_request(c.in) ? kSrunRequestSize : kReportSize;
@@ -215,7 +247,9 @@ bool Broker::advance(Connection& c) {
     auto report = decode_report(c.in, token_);
     if (!report) // a stranger, or a plugin of another version
       return false;
-    c.out = encode(roll_call_.take(*report), token_, report->nonce);
+    auto answer = roll_call_.take(*report);
+    say_what_is_new();
+    c.out = encode(answer, token_, report->nonce);
   }
   auto sent = send(c.fd.get(), c.out.data() + c.sent, c.out.size() - c.sent, MSG_NOSIGNAL);
   if (sent < 0)
@@ -224,10 +258,12 @@ bool Broker::advance(Connection& c) {
   return c.sent < c.out.size();
 }
 
-void Broker::say(const Remark& remark) {
-  if (!remark.text.empty())
-    write_to_user(remark.text);
-  if (!remark.end || ended_)
+void Broker::say_what_is_new() {
+  auto remark = watch_->look(roll_call_, seconds_since(started_));
+  for (const auto& failure : remark.failures)
+    log_error(failure);
+  write_to_user(remark.text);
+  if (!remark.end || ended_ || stopping_)
     return;
   ended_ = true;
   log_error(*remark.end);

@@ -4,6 +4,8 @@
 
 #include "libstep/core/options.h"
 #include "libstep/core/rendezvous.h"
+#include "libstep/core/srun_request.h"
+#include "libstep/os/command.h"
 #include "libstep/os/fd.h"
 #include "spank/broker_messages.h"
 #include "spank/roll_call.h"
@@ -43,9 +45,10 @@ private:
   void run() noexcept;
   void serve();
   void accept_all();
-  bool advance(Connection& connection); // false: finished
+  bool advance(Connection& connection);      // false: finished
   bool take_request(Connection& connection); // likewise
-  void say(const Remark& remark);
+  void attend_to_requests();
+  void say_what_is_new();
 
   Fd listener_, wake_;
   std::uint16_t port_;
@@ -55,7 +58,11 @@ private:
   RollCall roll_call_;
   std::optional<StepWatch> watch_;
   std::vector<std::unique_ptr<Connection>> connections_;
-  bool ended_ = false;
+  Clock::time_point started_;
+  bool stopping_ = false, ended_ = false;
+  // Slurm's command for the requests that have this wish: one at a time, however many ask.
+  std::optional<Command> command_;
+  SrunWish wish_{};
 };
 
 } // namespace dist_train

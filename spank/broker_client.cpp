@@ -21,8 +21,10 @@ namespace {
 
 constexpr auto kConnectTime = 5s; // to each of srun's addresses
 constexpr int kTries = 3;         // where something answers, but wrong: srun may be overrun
+constexpr auto kLookTime = 5s;
 constexpr auto kMentionTime = 1s; // a firewall must not delay a step that needs no answer
 constexpr std::chrono::seconds kExchangeTime = 30s; // srun answers at once, if at all
+constexpr std::chrono::seconds kFailureTime = 3s;   // the task has another way to say it
 
 // Reads until `wanted` bytes are there; false at the end of the stream, an error or the deadline.
 bool receive(const Fd& fd, std::string& bytes, std::size_t wanted, Clock::time_point deadline) {
@@ -129,12 +131,20 @@ void mention(const BrokerAddress& broker, const Report& report) {
     transmit(reached.fd, *bytes, deadline);
 }
 
+bool report_failure(const BrokerAddress& broker, Report report, const Error& failure) {
+  report.failure = failure;
+  report.want = Want::kNothing;
+  return exchange(broker, report, kFailureTime).reach == Reach::kAnswered;
+}
+
 std::chrono::milliseconds longest_pause(const Report& report) {
   return 500ms + std::chrono::milliseconds(report.world_size / 8);
 }
 
-Exchange ask(const BrokerAddress& broker, const Report& report, std::chrono::seconds limit) {
+Exchange ask(const BrokerAddress& broker, const Report& report, std::chrono::seconds limit,
+             const std::function<bool()>& found) {
   auto deadline = Clock::now() + limit;
+  auto next_look = Clock::now() + kLookTime;
   bool was_there = false;
   int failures = 0;
   std::string missing;
@@ -153,6 +163,11 @@ Exchange ask(const BrokerAddress& broker, const Report& report, std::chrono::sec
                  (result.reach == Reach::kUnreachable && was_there); // it is only busy
     if (!again || Clock::now() + pause > deadline)
       return result;
+    if (found && result.reach == Reach::kAnswered && Clock::now() >= next_look) {
+      if (found())
+        return result;
+      next_look = Clock::now() + kLookTime;
+    }
     std::this_thread::sleep_for(pause);
   }
 }

@@ -6,6 +6,7 @@
 #include "spank/broker_messages.h"
 
 #include <chrono>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -37,14 +38,20 @@ Exchange exchange(const BrokerAddress& broker, const Report& report, std::chrono
 // Reports without waiting for the answer; for what is good to know in srun only.
 void mention(const BrokerAddress& broker, const Report& report);
 
+// Reports why the task cannot start. True: srun has told the user, who therefore reads it before
+// Slurm's own line on the task's end. False, after seconds: nobody has.
+bool report_failure(const BrokerAddress& broker, Report report, const Error& failure);
+
 // How long a task of such a step waits at most before it asks again: the more tasks, the longer, so
 // that srun, which answers some ten thousand reports a second, keeps up.
 std::chrono::milliseconds longest_pause(const Report& report);
 
 // Repeats the report until the answer is not kPending, at growing intervals, or nothing new has
-// been heard for `limit` (then the last answer, still kPending). The one place where a task may
-// wait long: Slurm cannot end a task before it runs its program, and takes a node out of service
-// whose tasks do not end. So it returns as soon as srun is gone.
-Exchange ask(const BrokerAddress& broker, const Report& report, std::chrono::seconds limit);
+// been heard for `limit`, or what it waits for has been found another way, as `found` tells, which
+// is called every few seconds (then the last answer, still kPending). The one place where a task
+// may wait long: Slurm cannot end a task before it runs its program, and takes a node out of
+// service whose tasks do not end. So it returns as soon as srun is gone.
+Exchange ask(const BrokerAddress& broker, const Report& report, std::chrono::seconds limit,
+             const std::function<bool()>& found = {});
 
 } // namespace dist_train

@@ -16,6 +16,8 @@ constexpr std::size_t kMacSize = sizeof(Digest);
 // Lengths of the text fields.
 constexpr std::size_t kName = 256, kAddress = 64, kInterface = 16, kCell = 48, kCores = 192,
                       kRanks = 1536, kNodeList = 512, kNote = 512, kVersion = 16, kHcas = 128;
+// A failure stands where the ranks would: who cannot start is not waited for.
+constexpr std::size_t kMessage = 768, kHint = 384, kCaret = kRanks - kMessage - kHint;
 
 // Numbers are big-endian; a text fills its field up with zero bytes.
 class Writer {
@@ -129,6 +131,19 @@ NodeFacts read_node_facts(Reader& in) {
   return facts;
 }
 
+void write(Writer& out, const Error& failure) {
+  out.text(failure.message, kMessage);
+  out.text(failure.hint, kHint);
+  out.text(failure.caret, kCaret);
+}
+
+Error read_failure(Reader& in) {
+  Error failure{in.text(kMessage)};
+  failure.hint = in.text(kHint);
+  failure.caret = in.text(kCaret);
+  return failure;
+}
+
 void write_spares(Writer& out, const Ports& ports) {
   out.u16(ports.spare);
   out.u16(ports.spare_count);
@@ -167,13 +182,13 @@ std::optional<Token> parse_token(std::string_view text) {
 }
 
 std::optional<std::string> encode(const Report& report, const Token& token) {
-  if (report.node_ranks.size() > kRanks)
+  if (report.node_ranks.size() > kRanks && !report.failure)
     return std::nullopt;
   Writer out;
   out.u32(kReportMagic);
   out.text(view(report.nonce), report.nonce.size());
   out.u16(static_cast<std::uint16_t>(report.want));
-  out.u16(static_cast<std::uint16_t>(report.has_row | report.failed << 1 |
+  out.u16(static_cast<std::uint16_t>(report.has_row | report.failure.has_value() << 1 |
                                      report.master.has_value() << 2 |
                                      report.facts.has_value() << 3));
   out.u32(report.id.job);
@@ -186,7 +201,10 @@ std::optional<std::string> encode(const Report& report, const Token& token) {
        {&report.row.gpu, &report.row.numa, &report.row.nic, &report.row.nic_class})
     out.text(*cell, kCell);
   out.text(report.row.cores, kCores);
-  out.text(report.node_ranks, kRanks);
+  if (report.failure)
+    write(out, *report.failure);
+  else
+    out.text(report.node_ranks, kRanks);
   out.text(report.node_list.size() <= kNodeList ? report.node_list : "", kNodeList);
   auto master = report.master.value_or(Master{});
   out.text(master.address, kAddress);
@@ -210,7 +228,6 @@ std::optional<Report> decode_report(std::string_view bytes, const Token& token) 
   report.want = static_cast<Want>(std::min<std::uint16_t>(in.u16(), 2));
   auto flags = in.u16();
   report.has_row = flags & 1;
-  report.failed = flags & 2;
   report.id.job = in.u32();
   report.id.step = in.u32();
   report.world_size = in.u32();
@@ -220,7 +237,10 @@ std::optional<Report> decode_report(std::string_view bytes, const Token& token) 
   for (auto* cell : {&report.row.gpu, &report.row.numa, &report.row.nic, &report.row.nic_class})
     *cell = in.text(kCell);
   report.row.cores = in.text(kCores);
-  report.node_ranks = in.text(kRanks);
+  if (flags & 2)
+    report.failure = read_failure(in);
+  else
+    report.node_ranks = in.text(kRanks);
   report.node_list = in.text(kNodeList);
   Master master{report.row.node, in.text(kAddress), in.text(kInterface), in.ports()};
   read_spares(in, master.ports);

@@ -7,6 +7,7 @@
 #include "libstep/core/node_facts.h"
 #include "libstep/core/rendezvous.h"
 #include "libstep/core/report.h"
+#include "libstep/core/result.h"
 #include "libstep/core/sha256.h"
 
 #include <array>
@@ -37,30 +38,29 @@ struct Report {
   Nonce nonce{};
   Want want = Want::kNothing;
   bool has_row = false; // `row` counts for the table
-  bool failed = false;  // the task cannot start; the others need not wait for it
   StepId id;
   std::uint32_t world_size = 0;
-  MappingRow row;               // its node, rank and local rank count in every report
-  std::string node_ranks;       // of the task's node, as a set
-  std::string node_list;        // of the step, compressed; "" if too long
-  std::optional<Master> master; // from rank 0; its node is row.node
+  MappingRow row;                 // its node, rank and local rank count in every report
+  std::string node_ranks;         // of the task's node, as a set; does not travel with a failure
+  std::string node_list;          // of the step, compressed; "" if too long
+  std::optional<Master> master;   // from rank 0; its node is row.node
   std::optional<NodeFacts> facts; // of the task's node, from its first task; node is row.node
+  std::optional<Error> failure;   // why the task cannot start
 };
 
 enum class Status : std::uint16_t {
   kReady,
   kPending, // ask again
-  kFailed,  // the reports contradict each other as `note` says, or rank 0 could not start and has
-            // said why (then there is no note)
+  kFailed,  // the reports contradict each other, or rank 0 cannot start; srun has said why
 };
 
 struct Answer {
   Status status = Status::kPending;
   Master master;
-  std::uint32_t node_rank = 0;  // of the asking task's node
-  std::uint32_t node_count = 0; // 0 unless the layout was asked for
-  std::string note;             // kPending: nodes that have not come; kFailed: why
-  std::string layout;           // may be "" for very large steps
+  std::uint32_t node_rank = 0;         // of the asking task's node
+  std::uint32_t node_count = 0;        // 0 unless the layout was asked for
+  std::string note;                    // kPending: nodes that have not come
+  std::string layout;                  // may be "" for very large steps
   std::optional<Digest> layout_digest; // of the layout, if it is known: saves encode() the work
 };
 

@@ -18,32 +18,21 @@ namespace {
 
 constexpr std::chrono::seconds kAloneTime{30}; // well below Slurm's UnkillableStepTimeout
 constexpr std::chrono::seconds kAddressTime{3};
-constexpr std::chrono::seconds kLookTime{5};
 constexpr std::chrono::seconds kAfterSrun{5}; // srun looks once a second
-
-std::string who(const SlurmFacts& facts) {
-  return facts.node_name + " (rank " + std::to_string(facts.rank) + ")";
-}
 
 class Attempt {
 public:
-  Attempt(const SlurmFacts& facts, const Options& options, const BrokerAddress& broker)
+  Attempt(const SlurmFacts& facts, const Options& options, const BrokerAddress& broker,
+          Report report)
       : facts_(facts), options_(options), broker_(broker), layout_(plain_layout(facts)),
-        wait_(options.wait_seconds.value_or(kDefaultWaitSeconds)) {}
+        wait_(options.wait_seconds.value_or(kDefaultWaitSeconds)), report_(std::move(report)) {}
 
-  Result<Meeting> run(Particulars particulars) {
+  Result<Meeting> run() {
     auto reserved = reserved_ports(facts_.reserved_ports);
     if (!reserved)
       return reserved.error();
     if (!facts_.heterogeneous) // else a port may be reserved on one component's nodes only
       reserved_ = *reserved;
-    report_.id = facts_.id;
-    report_.world_size = facts_.world_size;
-    report_.row = std::move(particulars.row);
-    report_.facts = std::move(particulars.facts);
-    report_.node_ranks = id_set_text(facts_.node_ranks);
-    report_.node_list = facts_.node_list;
-    report_.has_row = options_.verbose.value_or(false) || options_.dry_run.value_or(false);
     auto error = facts_.rank == 0 ? be_found() : find();
     if (error)
       return *std::move(error);
@@ -56,11 +45,8 @@ private:
   std::optional<Error> be_found() {
     auto place = take_place(this_node(), options_, reserved_, layout_ && layout_->nodes.size() == 1,
                             broker_.hosts);
-    if (!place) {
-      report_.failed = true;
-      mention(broker_, report_);
+    if (!place)
       return place.error();
-    }
     master_ = place->master;
     meeting_.store = std::move(place->store);
     meeting_.held = std::move(place->held);
@@ -74,8 +60,7 @@ private:
       return take_answer(said.answer);
     if (said.reach != Reach::kGone && computable)
       return std::nullopt; // the others get there without srun
-    return Error{who(facts_) + " cannot tell the other ranks where it is: " + said.error.message,
-                 said.error.hint};
+    return Error{"cannot tell the other ranks where it is: " + said.error.message, said.error.hint};
   }
 
   // Every other rank.
@@ -92,39 +77,22 @@ private:
       }
     }
     report_.want = layout_ ? Want::kMaster : Want::kLayout;
-    auto found = ask_or_look();
-    if (!found)
-      return std::nullopt;
-    return take_exchange(*found);
-  }
-
-  // Asks srun. Where that has not heard of rank 0 for a while, rank 0's node may be the one that
-  // cannot reach srun, and rank 0 has gone on at the ports that every node can compute: nothing, if
-  // it is found there.
-  std::optional<Exchange> ask_or_look() {
-    std::string missing;
-    for (auto deadline = Clock::now() + wait_ + kAfterSrun;;) {
-      auto left = std::chrono::ceil<std::chrono::seconds>(deadline - Clock::now());
-      auto found = ask(broker_, report_, std::min(left, kLookTime));
-      bool pending = found.reach == Reach::kAnswered && found.answer.status == Status::kPending;
-      if (!pending || Clock::now() >= deadline)
-        return found;
-      if (layout_ && look_for_rank_zero(Clock::now() + kAddressTime))
-        return std::nullopt;
-      if (found.answer.note != missing) { // somebody came
-        missing = found.answer.note;
-        deadline = Clock::now() + wait_ + kAfterSrun;
-      }
-    }
+    // Where srun does not hear of rank 0, its node may be the one that cannot reach srun, and rank
+    // 0 has gone on at the ports that every node can compute.
+    bool met = false;
+    auto found = ask(broker_, report_, wait_ + kAfterSrun, [&] {
+      return met = layout_ && look_for_rank_zero(Clock::now() + kAddressTime);
+    });
+    return met ? std::nullopt : take_exchange(found);
   }
 
   std::optional<Error> take_exchange(const Exchange& found) {
     if (found.reach == Reach::kAnswered)
       return take_answer(found.answer);
     if (found.reach == Reach::kGone)
-      return Error{who(facts_) + " stops: " + found.error.message, found.error.hint};
+      return found.error;
     if (!layout_)
-      return Error{who(facts_) + " cannot learn where rank 0 is: " + found.error.message,
+      return Error{"cannot learn where rank 0 is: " + found.error.message,
                    "ranks of this step follow no order that a node could compute alone; use "
                    "--distribution=plane=TASKS_PER_NODE, or let the nodes reach srun"};
     return meet_without_srun(found.error);
@@ -144,11 +112,10 @@ private:
   std::optional<Error> take_answer(const Answer& answer) {
     auto waited = std::to_string(wait_.count()) + " s";
     if (answer.status == Status::kFailed)
-      return Error{answer.note.empty() ? "" : who(facts_) + " stops: " + answer.note, ""};
+      return Error{""};
     if (answer.status == Status::kPending) {
       std::string rank_zero = layout_ ? " on " + layout_->nodes.front().name : "";
-      return Error{who(facts_) + " waited " + waited + " for " +
-                       (layout_ ? "rank 0" + rank_zero : "all nodes") +
+      return Error{"waited " + waited + " for " + (layout_ ? "rank 0" + rank_zero : "all nodes") +
                        (answer.note.empty() ? "" : "; no sign of " + answer.note),
                    "look at that node's slurmd.log and at whether the plugin is installed there; "
                    "wait=SECONDS waits longer"};
@@ -170,8 +137,7 @@ private:
   std::optional<Error> meet_without_srun(const Error& why) {
     const auto& node = layout_->nodes.front().name;
     if (node != facts_.node_name && resolve(node).empty())
-      return Error{who(facts_) + " cannot find an address of rank 0's node " + node + ", and " +
-                       why.message,
+      return Error{"cannot find an address of rank 0's node " + node + ", and " + why.message,
                    why.hint};
     auto deadline = Clock::now() + std::min(wait_, kAloneTime);
     for (;;) {
@@ -179,8 +145,8 @@ private:
       if (met)
         return std::nullopt;
       if (Clock::now() >= deadline)
-        return Error{who(facts_) + " does not find rank 0 on " + node + ": " + met.error().message +
-                         "; and " + why.message,
+        return Error{"does not find rank 0 on " + node + ": " + met.error().message + "; and " +
+                         why.message,
                      "let the nodes reach srun's host, or set MpiParams=ports= in slurm.conf"};
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
@@ -249,9 +215,20 @@ private:
 
 } // namespace
 
+Report report_of(const SlurmFacts& facts, const Options& options, MappingRow row) {
+  Report report;
+  report.id = facts.id;
+  report.world_size = facts.world_size;
+  report.row = std::move(row);
+  report.node_ranks = id_set_text(facts.node_ranks);
+  report.node_list = facts.node_list;
+  report.has_row = options.verbose.value_or(false) || options.dry_run.value_or(false);
+  return report;
+}
+
 Result<Meeting> meet(const SlurmFacts& facts, const Options& options, const BrokerAddress& broker,
-                     Particulars particulars) {
-  return Attempt(facts, options, broker).run(std::move(particulars));
+                     Report report) {
+  return Attempt(facts, options, broker, std::move(report)).run();
 }
 
 } // namespace dist_train

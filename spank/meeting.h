@@ -18,16 +18,14 @@ struct Meeting {
   Fd jax;        // rank 0: bound to plan.ports.jax
 };
 
-// What a task tells srun beside where it is.
-struct Particulars {
-  MappingRow row;                 // this task's for the table
-  std::optional<NodeFacts> facts; // from the first task of a node
-};
+// What a task tells srun of its step and of itself: all but where rank 0 is. The row is `row`.
+Report report_of(const SlurmFacts& facts, const Options& options, MappingRow row);
 
 // Waits for rank 0 (or in layouts that only all nodes together know, for all nodes) a little longer
 // than the option `wait` says, so that srun, which knows all nodes, is the one to end the step and
-// to name who is missing. An error without a text: rank 0 failed, and has told the user why.
+// to name who is missing. An error does not say which rank it is of; without a text: srun has told
+// the user why the step ends.
 Result<Meeting> meet(const SlurmFacts& facts, const Options& options, const BrokerAddress& broker,
-                     Particulars particulars);
+                     Report report);
 
 } // namespace dist_train

@@ -40,6 +40,18 @@ std::chrono::seconds patience(std::chrono::seconds wait) {
   _exit(1);
 }
 
+// A task that knows itself and its srun.
+struct Task {
+  BrokerAddress broker;
+  Report report;
+};
+
+// srun's words come before Slurm's on the task's end; the task's own may come after them.
+[[noreturn]] void fail(const Task& task, const Error& error) {
+  bool said = !error.message.empty() && report_failure(task.broker, task.report, error);
+  fail(said || error.message.empty() ? Error{} : said_by(task.report.row, error));
+}
+
 // What is wrong for all tasks of a node is said by its first.
 [[noreturn]] void fail_node(spank_t spank, const Error& error) {
   fail(step_variable(spank, "SLURM_LOCALID").value_or("0") == "0" ? error : Error{});
@@ -80,7 +92,8 @@ void raise_open_files(spank_t spank) {
     spank_setenv(spank, "SLURM_RLIMIT_NOFILE", std::to_string(limit.rlim_max).c_str(), 1);
 }
 
-Result<void> become_rank(spank_t spank, const Options& options) {
+// `task` is what is known when it fails.
+Result<void> become_rank(spank_t spank, const Options& options, std::optional<Task>& task) {
   auto secret = read_variable(spank, kTokenVariable);
   if (!secret)
     return secret.error();
@@ -109,10 +122,10 @@ Result<void> become_rank(spank_t spank, const Options& options) {
   row.local_rank = facts->local_rank;
   row.gpu = gpu_of(devices, facts->local_rank, share);
   row.cores = cpus.empty() ? "-" : id_set_text(cpus);
-  std::optional<NodeFacts> node;
+  task.emplace(Task{broker, report_of(*facts, options, std::move(row))});
   if (facts->local_rank == 0)
-    node = gather_node_facts(*facts, cpus, cores);
-  auto meeting = meet(*facts, options, broker, {std::move(row), std::move(node)});
+    task->report.facts = gather_node_facts(*facts, cpus, cores);
+  auto meeting = meet(*facts, options, broker, task->report);
   if (!meeting)
     return meeting.error();
   if (options.dry_run.value_or(false))
@@ -181,8 +194,9 @@ void task_init(spank_t spank) {
     fail(srun_step.error());
   Watchdog watchdog(
       patience(std::chrono::seconds(options->wait_seconds.value_or(kDefaultWaitSeconds))));
-  if (auto done = become_rank(spank, *options); !done)
-    fail(done.error());
+  std::optional<Task> task;
+  if (auto done = become_rank(spank, *options, task); !done)
+    task ? fail(*task, done.error()) : fail(done.error());
 }
 
 } // namespace dist_train::remote

@@ -9,6 +9,12 @@
 
 namespace dist_train {
 
+namespace {
+
+constexpr std::size_t kMostFailures = 8; // what a person reads
+
+}
+
 Answer RollCall::take(const Report& report) {
   note(report);
   return answer(report);
@@ -19,14 +25,16 @@ void RollCall::note(const Report& report) {
     world_ = report.world_size;
     id_ = report.id;
   }
+  if (report.failure) {
+    failed_ = failed_ || report.row.rank == 0;
+    if (failures_.size() < kMostFailures && reasons_.insert(report.failure->message).second)
+      failures_.push_back(said_by(report.row, *report.failure));
+  }
   if (report.world_size != world_ || report.row.rank >= world_) {
-    failure_ = "rank " + std::to_string(report.row.rank) + " on " + report.row.node +
-               " says that the world is " + std::to_string(report.world_size) + ", others say " +
-               std::to_string(world_);
+    contradict(rank_text(report.row) + " says that the world is " +
+               std::to_string(report.world_size) + ", others say " + std::to_string(world_));
     return;
   }
-  if (report.failed && report.row.rank == 0)
-    rank_zero_failed_ = true;
   if (expected_ == 0 && !report.node_list.empty())
     if (auto hosts = expand_host_list(report.node_list)) {
       missing_ = *std::move(hosts);
@@ -35,7 +43,7 @@ void RollCall::note(const Report& report) {
     }
   // After a contradiction nothing is learned any more, whatever is still to come.
   auto ranks = parse_id_set(report.node_ranks);
-  if (ranks && failure_.empty() && !nodes_.contains(report.row.node)) {
+  if (ranks && !contradiction_ && !nodes_.contains(report.row.node)) {
     ranks_here_ += ranks->size();
     nodes_[report.row.node] = *std::move(ranks);
     std::erase(missing_, report.row.node);
@@ -46,7 +54,7 @@ void RollCall::note(const Report& report) {
     rows_[report.row.rank] = report.row;
   if (report.master && report.row.rank == 0)
     master_ = report.master;
-  if (map_ || !failure_.empty() || ranks_here_ < world_)
+  if (map_ || contradiction_ || ranks_here_ < world_)
     return;
   std::vector<NodeRanks> nodes;
   for (const auto& [name, here] : nodes_)
@@ -57,18 +65,23 @@ void RollCall::note(const Report& report) {
     layout_ = layout_text(*map_);
     layout_digest_ = sha256(layout_);
   } else {
-    failure_ = "the nodes contradict each other: " +
+    contradict("the nodes contradict each other: " +
                (map ? "they have " + std::to_string(ranks_here_) + " ranks, the world " +
                           std::to_string(world_)
-                    : map.error().message);
+                    : map.error().message));
   }
+}
+
+void RollCall::contradict(std::string how) {
+  if (!contradiction_)
+    failures_.push_back({std::move(how)});
+  failed_ = contradiction_ = true;
 }
 
 Answer RollCall::answer(const Report& report) {
   Answer answer;
-  if (failed()) {
+  if (failed_) {
     answer.status = Status::kFailed;
-    answer.note = failure_;
     return answer;
   }
   if (report.want == Want::kNothing) {

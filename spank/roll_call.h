@@ -7,6 +7,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,8 +22,10 @@ public:
   bool all_nodes_here() const { return world_ != 0 && ranks_here_ == world_; }
   // ... and said what it has (earlier versions of the plugin do not).
   bool all_facts_here() const { return all_nodes_here() && facts_.size() == nodes_.size(); }
-  // A contradiction, or rank 0 could not start: the tasks have been told, and end.
-  bool failed() const { return rank_zero_failed_ || !failure_.empty(); }
+  // A contradiction, or rank 0 cannot start: the tasks are told to end.
+  bool failed() const { return failed_; }
+  // Why, each reason once and with the rank that gave it first; the first kMostFailures.
+  const std::vector<Error>& failures() const { return failures_; }
   // Every rank's row is there.
   bool all_rows_here() const { return world_ != 0 && rows_.size() == world_; }
 
@@ -41,6 +44,7 @@ public:
 
 private:
   void note(const Report& report);
+  void contradict(std::string how);
   Answer answer(const Report& report);
 
   StepId id_;
@@ -55,8 +59,9 @@ private:
   std::optional<RankMap> map_;
   std::string layout_;
   Digest layout_digest_{};
-  bool rank_zero_failed_ = false;
-  std::string failure_;
+  bool failed_ = false, contradiction_ = false;
+  std::vector<Error> failures_;
+  std::set<std::string> reasons_; // those of failures_, without the rank
 };
 
 } // namespace dist_train

@@ -34,6 +34,9 @@ Remark StepWatch::look(const RollCall& roll, double seconds) {
     nodes_here_ = roll.nodes_here();
     last_arrival_ = seconds;
   }
+  const auto& failures = roll.failures();
+  remark.failures.assign(failures.begin() + failures_said_, failures.end());
+  failures_said_ = failures.size();
   if (table_due_ && roll.all_rows_here()) {
     table_due_ = false;
     remark.text += table(roll, seconds);

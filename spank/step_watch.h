@@ -11,10 +11,11 @@
 
 namespace dist_train {
 
-// Something to say; empty texts are not said.
+// Something to say, in this order; empty texts are not said.
 struct Remark {
-  std::string text;         // lines for srun's stderr, complete
-  std::optional<Error> end; // why the step has to be ended
+  std::vector<Error> failures; // reasons that the tasks gave, not said before
+  std::string text;            // lines for srun's stderr, complete
+  std::optional<Error> end;    // why the step has to be ended
 };
 
 class StepWatch {
@@ -22,7 +23,8 @@ public:
   // `port` is the broker's, which nodes must reach.
   StepWatch(const Options& options, std::uint16_t port);
 
-  // To be asked about once a second and after every report; `seconds` since the launch.
+  // To be asked about once a second and after every report, before that is answered: the words are
+  // to be read before anything that a task does because of the answer. `seconds` since the launch.
   Remark look(const RollCall& roll, double seconds);
 
   // When the step ends: the part that is there of a table that never became complete, and nodes
@@ -37,7 +39,7 @@ private:
   Options options_;
   std::uint16_t port_;
   bool table_due_, comparison_due_, ended_ = false;
-  std::size_t nodes_here_ = 0;
+  std::size_t nodes_here_ = 0, failures_said_ = 0;
   double last_arrival_ = 0, complete_since_ = -1, next_call_;
 };
 

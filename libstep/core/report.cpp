@@ -30,6 +30,15 @@ std::string line(const Cells& cells, const std::array<std::size_t, kColumns>& wi
 
 } // namespace
 
+std::string rank_text(const MappingRow& rank) {
+  return rank.node + " (rank " + std::to_string(rank.rank) + ')';
+}
+
+Error said_by(const MappingRow& rank, Error error) {
+  error.message = rank_text(rank) + ": " + error.message;
+  return error;
+}
+
 std::string mapping_table(const MappingHeader& header, std::vector<MappingRow> rows) {
   std::sort(rows.begin(), rows.end(),
             [](const MappingRow& a, const MappingRow& b) { return a.rank < b.rank; });

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The mapping table that `verbose` shows: one row a rank.
+// What people read of ranks: the mapping table that `verbose` shows, one row a rank, and who an
+// error is of.
 #pragma once
+
+#include "libstep/core/result.h"
 
 #include <cstdint>
 #include <string>
@@ -19,6 +22,12 @@ struct MappingRow {
   std::string nic = "-";
   std::string nic_class = "-";
 };
+
+// "gpu01 (rank 0)"
+std::string rank_text(const MappingRow& rank);
+
+// "gpu01 (rank 0): MESSAGE", hint and caret as they are.
+Error said_by(const MappingRow& rank, Error error);
 
 struct MappingHeader {
   std::string step; // "4711.0"

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "libstep/os/command.h"
 
-#include "libstep/os/connect.h"
-
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -12,6 +10,7 @@
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 
 extern char** environ;
 
@@ -19,7 +18,6 @@ namespace dist_train {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
 constexpr std::size_t kKept = 4096;
@@ -60,61 +58,81 @@ int spawn(const std::vector<std::string>& words, int output, pid_t& child) {
   return error;
 }
 
-// The status of an ended child; nothing at the deadline. An errno where it cannot be had.
-Result<std::optional<int>> status_of(pid_t child, Clock::time_point deadline) {
-  for (auto pause = 1ms;; pause = std::min<std::chrono::milliseconds>(pause * 2, 100ms)) {
-    int status = 0;
-    pid_t got = waitpid(child, &status, WNOHANG);
-    if (got == child)
-      return std::optional<int>(status);
-    if (got < 0 && errno != EINTR)
-      return Error{std::strerror(errno)};
-    if (Clock::now() >= deadline)
-      return std::optional<int>();
-    std::this_thread::sleep_for(pause);
-  }
-}
-
 } // namespace
 
-Result<std::string> run_command(const std::vector<std::string>& words,
-                                std::chrono::milliseconds limit) {
-  const auto deadline = Clock::now() + limit;
+Command::Command(std::vector<std::string> words, std::chrono::milliseconds limit, Fd output,
+                 pid_t child)
+    : words_(std::move(words)), limit_(limit), deadline_(Clock::now() + limit),
+      output_(std::move(output)), child_(child) {}
+
+Command::Command(Command&& other) noexcept
+    : words_(std::move(other.words_)), limit_(other.limit_), deadline_(other.deadline_),
+      output_(std::move(other.output_)), child_(std::exchange(other.child_, 0)),
+      said_(std::move(other.said_)) {}
+
+Command::~Command() { end(); }
+
+Result<Command> Command::start(std::vector<std::string> words, std::chrono::milliseconds limit) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
     return Error{"cannot run " + words.front() + ": " + std::strerror(errno)};
   Fd reading(ends[0]), writing(ends[1]);
+  fcntl(reading.get(), F_SETFL, O_NONBLOCK);
   pid_t child = 0;
   if (int error = spawn(words, writing.get(), child))
     return Error{"cannot run " + words.front() + ": " + std::strerror(error),
                  "see whether it is installed here and in PATH"};
-  writing.reset();
+  return Command(std::move(words), limit, std::move(reading), child);
+}
 
-  std::string said;
+std::optional<Result<std::string>> Command::look() {
+  int status = 0;
+  // The child's end first, so that all it wrote is there to be read after it.
+  auto ended = waitpid(child_, &status, WNOHANG);
+  const int why = errno;
   std::array<char, 1024> block;
-  while (wait_for(reading, Ready::kRead, deadline)) {
-    const auto got = read(reading.get(), block.data(), block.size());
-    if (got <= 0)
-      break;
-    if (said.size() < kKept)
-      said.append(block.data(), static_cast<std::size_t>(got));
-  }
-  auto status = status_of(child, deadline);
-  if (status && !*status) {
-    kill(child, SIGKILL);
-    (void)status_of(child, Clock::now() + 5s);
+  for (ssize_t got; (got = read(output_.get(), block.data(), block.size())) > 0;)
+    if (said_.size() < kKept)
+      said_.append(block.data(), static_cast<std::size_t>(got));
+  if (ended == 0 || (ended < 0 && why == EINTR)) {
+    if (Clock::now() < deadline_)
+      return std::nullopt;
+    end();
     return Error{
-        joined(words) + " did not end within " +
-            std::to_string(std::chrono::duration_cast<std::chrono::seconds>(limit).count()) + " s",
+        joined(words_) + " did not end within " +
+            std::to_string(std::chrono::duration_cast<std::chrono::seconds>(limit_).count()) + " s",
         "slurmctld may be down or busy"};
   }
-  said.erase(said.find_last_not_of(" \t\r\n") + 1);
-  if (!status)
-    return Error{"the exit code of " + joined(words) + " is not known: " + status.error().message +
-                 (said.empty() ? "" : "; it said: " + said)};
-  if (WIFEXITED(**status) && WEXITSTATUS(**status) == 0)
-    return said;
-  return Error{joined(words) + ": " + (said.empty() ? "failed without a word" : said)};
+  child_ = 0;
+  said_.erase(said_.find_last_not_of(" \t\r\n") + 1);
+  if (ended < 0)
+    return Error{"the exit code of " + joined(words_) + " is not known: " + std::strerror(why) +
+                 (said_.empty() ? "" : "; it said: " + said_)};
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+    return said_;
+  return Error{joined(words_) + ": " + (said_.empty() ? "failed without a word" : said_)};
+}
+
+void Command::end() {
+  if (child_ == 0)
+    return;
+  kill(child_, SIGKILL);
+  // One that hangs in a file system stays behind.
+  for (int tries = 0; waitpid(child_, nullptr, WNOHANG) == 0 && tries < 100; ++tries)
+    std::this_thread::sleep_for(10ms);
+  child_ = 0;
+}
+
+Result<std::string> run_command(const std::vector<std::string>& words,
+                                std::chrono::milliseconds limit) {
+  auto command = Command::start(words, limit);
+  if (!command)
+    return command.error();
+  for (auto pause = 1ms;; pause = std::min<std::chrono::milliseconds>(pause * 2, 50ms)) {
+    if (auto said = command->look())
+      return *std::move(said);
+    std::this_thread::sleep_for(pause);
+  }
 }
 
 } // namespace dist_train

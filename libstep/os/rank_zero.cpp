@@ -149,7 +149,7 @@ Result<Place> take_place(const StepNode& node, const Options& options,
   auto place = reserved ? bind_ports(*reserved, true)
                         : bind_any_candidate(node.id, options.port.value_or(kDefaultPorts));
   if (!place)
-    return Error{node.name + " (rank 0): " + place.error().message, place.error().hint};
+    return place.error();
   place->master.node = node.name;
   place->master.address = address->address;
   place->master.interface = address->interface;

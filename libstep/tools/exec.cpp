@@ -16,6 +16,7 @@
 
 #include "libstep/core/devices.h"
 #include "libstep/core/rank_map.h"
+#include "libstep/core/report.h"
 #include "libstep/core/sha256.h"
 #include "libstep/core/text.h"
 #include "libstep/identity_sources.h"
@@ -175,7 +176,7 @@ std::variant<Agreed, Refusal> agree(Session& session, const Environment& environ
       return Refusal{STEP_ERR_SYSTEM, {system_text("getrandom", errno)}};
     auto place = choose_place(me, environment, map && map->nodes.size() == 1, told_port);
     if (!place)
-      return Refusal{STEP_ERR_SYSTEM, place.error()};
+      return Refusal{STEP_ERR_SYSTEM, said_by({me.node_name, me.rank}, place.error())};
     agreed.place = *std::move(place);
     said = encode(Offer{agreed.place.master.address, agreed.place.master.ports,
                         to_hex({secret.data(), secret.size()})});

@@ -17,7 +17,8 @@ Report next_report(FuzzedDataProvider& input) {
   auto bits = input.ConsumeIntegral<std::uint8_t>();
   report.want = static_cast<Want>(bits % 3);
   report.has_row = bits & 4;
-  report.failed = (bits & 0xf8) == 8;
+  if ((bits & 0xf8) == 8)
+    report.failure = Error{input.ConsumeRandomLengthString(20)};
   report.world_size = input.ConsumeBool() ? input.ConsumeIntegral<std::uint32_t>()
                                           : input.ConsumeIntegralInRange<std::uint32_t>(0, 6);
   report.row.rank = input.ConsumeIntegralInRange<std::uint32_t>(0, 7);
@@ -47,6 +48,8 @@ void check(const Answer& answer, const Report& report, const RollCall& roll) {
     }
   }
   require(roll.world_size() <= kMaxTasks, "a world has at most kMaxTasks ranks");
+  require(roll.failures().size() <= 9, "what a person reads is short");
+  require(answer.status != Status::kFailed || !roll.failures().empty(), "a failure has a reason");
   require(roll.rows().size() <= roll.world_size(), "a row a rank");
   require(roll.node_count() <= std::max<std::size_t>(kMaxHosts, roll.world_size()),
           "nodes are bounded");

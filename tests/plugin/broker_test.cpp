@@ -4,10 +4,14 @@
 #include "libstep/os/port.h"
 #include "spank/broker.h"
 #include "spank/broker_client.h"
+#include "tests/plugin/fake_slurm.h"
 
 #include <atomic>
+#include <filesystem>
+#include <fstream>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 namespace dist_train {
 namespace {
@@ -113,6 +117,120 @@ TEST_F(Served, AnOutOfTimeTaskKeepsItsLastAnswer) {
   ASSERT_EQ(result.reach, Reach::kAnswered);
   EXPECT_EQ(result.answer.status, Status::kPending);
   EXPECT_EQ(result.answer.note, "n0");
+}
+
+TEST_F(Served, AReasonIsSaidOnceAndBeforeAnybodyEndsBecauseOfIt) {
+  fake_slurm = {};
+  ASSERT_TRUE(broker_->start({}));
+  std::thread other([&] {
+    EXPECT_EQ(ask(address_, report_of(1, 3), 60s).answer.status, Status::kFailed);
+    EXPECT_EQ(fake_slurm.errors.size(), 2u);
+  });
+  const Error why{"no interface fits iface=ib9", "there are: eth0"};
+  EXPECT_TRUE(report_failure(address_, report_of(0, 3), why));
+  const std::vector<std::string> said{"dist-train: n0 (rank 0): no interface fits iface=ib9",
+                                      "dist-train: there are: eth0"};
+  EXPECT_EQ(fake_slurm.errors, said);
+  EXPECT_TRUE(report_failure(address_, report_of(2, 3), why));
+  EXPECT_EQ(fake_slurm.errors, said);
+  other.join();
+}
+
+TEST_F(Served, AReasonThatSrunDoesNotHearIsForTheTaskToSay) {
+  EXPECT_FALSE(report_failure({}, report_of(0, 1), {"why"}));
+  EXPECT_FALSE(report_failure(address_, report_of(0, 1), {"why"})); // it does not serve yet
+  broker_.reset();
+  EXPECT_FALSE(report_failure(address_, report_of(0, 1), {"why"}));
+}
+
+// A program in PATH of the name that Slurm's has. It says what is written to `answers`, a FIFO, and
+// a line in `runs` counts it.
+class WithSqueue : public Served {
+protected:
+  void SetUp() override {
+    Served::SetUp();
+    folder_ = std::filesystem::temp_directory_path() / ("squeue-" + std::to_string(getpid()));
+    std::filesystem::create_directory(folder_);
+    ASSERT_EQ(mkfifo((folder_ / "answers").c_str(), 0600), 0);
+    std::ofstream(folder_ / "squeue") << "#!/bin/sh\ncd '" << folder_.string()
+                                      << "'\necho >>runs\nread -r text <answers\necho \"$text\"\n";
+    std::filesystem::permissions(folder_ / "squeue", std::filesystem::perms::owner_all);
+    path_ = std::getenv("PATH");
+    setenv("PATH", (folder_.string() + ':' + path_).c_str(), 1);
+  }
+  void TearDown() override {
+    broker_.reset();
+    setenv("PATH", path_.c_str(), 1);
+    std::filesystem::remove_all(folder_);
+  }
+  // A connection that has asked for the time left.
+  Fd asking() {
+    auto fd = connect_to("127.0.0.1", broker_->port(), std::chrono::steady_clock::now() + 10s);
+    EXPECT_TRUE(fd);
+    auto bytes = encode(request_, token_text(address_.token));
+    send(fd->get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    return *std::move(fd);
+  }
+  std::optional<SrunAnswer> answer_to(const Fd& fd) {
+    std::string bytes(kSrunAnswerSize, '\0');
+    for (std::size_t got = 0; got < bytes.size();) {
+      if (!wait_for(fd, Ready::kRead, std::chrono::steady_clock::now() + 30s))
+        return std::nullopt;
+      auto more = recv(fd.get(), bytes.data() + got, bytes.size() - got, 0);
+      if (more <= 0)
+        return std::nullopt;
+      got += static_cast<std::size_t>(more);
+    }
+    return decode_srun_answer(bytes, token_text(address_.token), request_);
+  }
+  std::uintmax_t runs() {
+    std::error_code none;
+    auto size = std::filesystem::file_size(folder_ / "runs", none);
+    return none ? 0 : size;
+  }
+
+  const SrunRequest request_{SrunWish::kTimeLeft, {'n'}};
+  std::filesystem::path folder_;
+  std::string path_;
+};
+
+TEST_F(WithSqueue, TasksMeetWhileSlurmsCommandRunsAndAllWhoAskWaitForTheSameOne) {
+  ASSERT_TRUE(broker_->start({}));
+  auto first = asking();
+  while (runs() == 0) // it runs, and says nothing yet
+    std::this_thread::yield();
+  auto second = asking();
+  auto gone = asking();
+  gone.reset();
+  EXPECT_EQ(exchange(address_, report_of(0, 1), 5s).answer.status, Status::kReady);
+  std::ofstream(folder_ / "answers") << "4:13\n";
+  for (const auto* fd : {&first, &second}) {
+    auto answer = answer_to(*fd);
+    ASSERT_TRUE(answer);
+    EXPECT_TRUE(answer->done);
+    EXPECT_EQ(answer->text, "4:13");
+  }
+  EXPECT_EQ(runs(), 1u);
+}
+
+TEST_F(WithSqueue, ACommandThatIsNotThereIsAnAnswer) {
+  ASSERT_TRUE(broker_->start({}));
+  setenv("PATH", "/nowhere", 1);
+  auto answer = answer_to(asking());
+  ASSERT_TRUE(answer);
+  EXPECT_FALSE(answer->done);
+  EXPECT_EQ(answer->text, "cannot run squeue: No such file or directory");
+}
+
+TEST_F(WithSqueue, ACommandThatRunsWhenTheStepEndsIsNotWaitedForLong) {
+  ASSERT_TRUE(broker_->start({}));
+  auto waiting = asking();
+  while (runs() == 0)
+    std::this_thread::yield();
+  auto begin = std::chrono::steady_clock::now();
+  broker_->stop();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 10s);
+  EXPECT_FALSE(answer_to(waiting));
 }
 
 TEST_F(Served, NobodyListeningIsSaidAtOnce) {

@@ -20,12 +20,13 @@ protected:
   using Scenario = std::function<std::string()>;
 
   struct Outcome {
-    int code; // exit code, or the negative signal
-    std::string said;
+    int code;         // exit code, or the negative signal
+    std::string said; // by the child, or for it by its srun in this process
   };
 
   static Outcome in_child(const std::function<int()>& body) {
     FILE* said = std::tmpfile();
+    auto before = fake_slurm.errors.size();
     std::fflush(nullptr);
     pid_t child = fork();
     if (child == 0) {
@@ -39,6 +40,8 @@ protected:
     std::rewind(said);
     text.resize(std::fread(text.data(), 1, text.size(), said));
     std::fclose(said);
+    for (auto i = before; i < fake_slurm.errors.size(); ++i)
+      text += fake_slurm.errors[i] + '\n';
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), text};
   }
 

@@ -84,15 +84,15 @@ protected:
     std::vector<std::future<Result<Meeting>>> tasks;
     for (const auto& task : facts)
       tasks.push_back(std::async(std::launch::async, [&] {
-        return meet(task, options_, address_, {row(task), {}});
+        return meet(task, options_, address_, report(task));
       }));
     std::vector<Result<Meeting>> results;
     for (auto& task : tasks)
       results.push_back(task.get());
     return results;
   }
-  static MappingRow row(const SlurmFacts& facts) {
-    return {facts.node_name, facts.rank, facts.local_rank, "-", "-", "-", "-", "-"};
+  Report report(const SlurmFacts& facts) const {
+    return report_of(facts, options_, {facts.node_name, facts.rank, facts.local_rank});
   }
   std::unique_ptr<Broker> broker_;
   BrokerAddress address_;
@@ -178,13 +178,13 @@ TEST_F(Meetings, TakenReservedPortsAreAnErrorThatNamesThePort) {
   auto taken = *listen_on(0, false);
   auto port = std::to_string(port_of(taken));
   facts.reserved_ports = port + "-" + std::to_string(port_of(taken) + 1);
-  auto met = meet(facts, options_, address_, {row(facts), {}});
+  auto met = meet(facts, options_, address_, report(facts));
   ASSERT_FALSE(met);
-  EXPECT_EQ(met.error().message,
-            "dt-test-n1 (rank 0): cannot bind port " + port + ": Address already in use");
-  // The others do not wait for it.
+  EXPECT_EQ(met.error().message, "cannot bind port " + port + ": Address already in use");
+  // The others do not wait for it, and leave it to srun to say why.
+  EXPECT_TRUE(report_failure(address_, report(facts), met.error()));
   auto other = facts_of(4, "dt-test-n2", "4");
-  auto others = meet(other, options_, address_, {row(other), {}});
+  auto others = meet(other, options_, address_, report(other));
   ASSERT_FALSE(others);
   EXPECT_EQ(others.error().message, "");
 }
@@ -192,19 +192,18 @@ TEST_F(Meetings, TakenReservedPortsAreAnErrorThatNamesThePort) {
 TEST_F(Meetings, WithoutABrokerTheFirstCandidateIsTheMeetingPoint) {
   broker_.reset();
   auto zero = facts_of(0, "dt-test-n1", "0-3");
-  auto met = meet(zero, options_, address_, {row(zero), {}});
+  auto met = meet(zero, options_, address_, report(zero));
   ASSERT_TRUE(met) << met.error().message;
   EXPECT_EQ(met->plan.ports, port_candidate(zero.id, kDefaultPorts, 0));
   auto one = facts_of(1, "dt-test-n1", "0-3");
-  auto other = meet(one, options_, address_, {row(one), {}});
+  auto other = meet(one, options_, address_, report(one));
   ASSERT_TRUE(other) << other.error().message;
   EXPECT_EQ(other->plan.ports, met->plan.ports);
   EXPECT_EQ(other->plan.master_address, "127.0.0.1");
   auto four = facts_of(4, "dt-test-n2", "4");
-  auto lost = meet(four, options_, address_, {row(four), {}});
+  auto lost = meet(four, options_, address_, report(four));
   ASSERT_FALSE(lost);
-  EXPECT_NE(lost.error().message.find("dt-test-n2 (rank 4) cannot find an address of rank 0's "
-                                      "node dt-test-n1"),
+  EXPECT_NE(lost.error().message.find("cannot find an address of rank 0's node dt-test-n1"),
             std::string::npos)
       << lost.error().message;
 }
@@ -217,12 +216,12 @@ TEST_F(Meetings, WithoutABrokerRankZeroDoesNotMoveAndNobodyWaitsForLong) {
   {
     auto taken = listen_on(ports.store, false);
     ASSERT_TRUE(taken) << taken.error().message;
-    EXPECT_FALSE(meet(zero, options_, address_, {row(zero), {}}));
+    EXPECT_FALSE(meet(zero, options_, address_, report(zero)));
   }
   options_.wait_seconds = 1;
   auto one = facts_of(1, "dt-test-n1", "0-3");
   one.id.step = 1;
-  auto alone = meet(one, options_, address_, {row(one), {}});
+  auto alone = meet(one, options_, address_, report(one));
   ASSERT_FALSE(alone);
   EXPECT_NE(alone.error().message.find("does not find rank 0 on dt-test-n1"), std::string::npos);
 }
@@ -232,10 +231,10 @@ TEST_F(Meetings, ANodeThatNeverComesIsNamed) {
   options_.wait_seconds = 1;
   auto facts = facts_of(4, "dt-test-n2", "4");
   // srun is to speak first; without its watch this task would, a little later.
-  auto met = meet(facts, options_, address_, {row(facts), {}});
+  auto met = meet(facts, options_, address_, report(facts));
   ASSERT_FALSE(met);
-  EXPECT_EQ(met.error().message, "dt-test-n2 (rank 4) waited 1 s for rank 0 on dt-test-n1; no "
-                                 "sign of dt-test-n1, dt-test-n3");
+  EXPECT_EQ(met.error().message,
+            "waited 1 s for rank 0 on dt-test-n1; no sign of dt-test-n1, dt-test-n3");
 }
 
 } // namespace

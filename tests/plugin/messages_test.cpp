@@ -34,6 +34,32 @@ TEST(Token, HasOneText) {
     EXPECT_FALSE(parse_token(bad)) << bad;
 }
 
+TEST(Messages, AFailureArrivesAsItWasAndOneThatIsTooLongIsCut) {
+  auto sent = rank_zero("n3", "0,2");
+  sent.facts.emplace().plugin_version = "0.1.0";
+  sent.failure = Error{"no interface fits iface=ib9", "there are: eth0", "iface=ib9\n      ^~~"};
+  auto got = decode_report(*encode(sent, kToken), kToken);
+  ASSERT_TRUE(got);
+  ASSERT_TRUE(got->failure);
+  EXPECT_EQ(got->failure->message, sent.failure->message);
+  EXPECT_EQ(got->failure->hint, sent.failure->hint);
+  EXPECT_EQ(got->failure->caret, sent.failure->caret);
+  EXPECT_EQ(got->node_ranks, "");
+  EXPECT_EQ(got->node_list, "n[1-3]"); // what follows is in its place
+  EXPECT_EQ(got->master->address, "10.0.0.3");
+  EXPECT_EQ(got->facts->plugin_version, "0.1.0");
+
+  // Ranks that are too scattered to be told do not keep the reason from being told.
+  sent.node_ranks = std::string(5000, '1');
+  sent.failure = Error{std::string(5000, 'm'), std::string(5000, 'h'), std::string(5000, 'c')};
+  got = decode_report(*encode(sent, kToken), kToken);
+  ASSERT_TRUE(got);
+  EXPECT_EQ(got->failure->message, std::string(768, 'm'));
+  EXPECT_EQ(got->failure->hint, std::string(384, 'h'));
+  EXPECT_EQ(got->failure->caret, std::string(384, 'c'));
+  EXPECT_EQ(got->node_list, "n[1-3]");
+}
+
 TEST(Messages, AReportArrivesAsItWas) {
   auto sent = rank_zero("n3", "0,2");
   sent.facts = NodeFacts{"n3", "0.1.0", 2, 8, true, "mlx5_0,mlx5_1", 1024, 524288, kUnlimited, 1ull << 36, 12, 24, 6};
@@ -49,7 +75,7 @@ TEST(Messages, AReportArrivesAsItWas) {
   EXPECT_EQ(got->id.step, 2u);
   EXPECT_EQ(got->want, Want::kLayout);
   EXPECT_TRUE(got->has_row);
-  EXPECT_FALSE(got->failed);
+  EXPECT_FALSE(got->failure);
   EXPECT_EQ(got->row.node, "n3");
   EXPECT_EQ(got->row.gpu, "0000:1b:00.0");
   EXPECT_EQ(got->row.nic_class, "PIX");
@@ -164,7 +190,8 @@ TEST(RollCall, ContradictionsAndRankZerosFailureEndTheWaiting) {
   auto other = report_of(2, "n2", "2");
   other.world_size = 5;
   EXPECT_EQ(roll.take(other).status, Status::kFailed);
-  EXPECT_EQ(roll.take(asking).note, "rank 2 on n2 says that the world is 5, others say 4");
+  EXPECT_EQ(roll.take(asking).status, Status::kFailed);
+  EXPECT_EQ(roll.failures().at(0).message, "n2 (rank 2) says that the world is 5, others say 4");
 
   RollCall twice;
   twice.take(report_of(1, "n1", "0-1"));
@@ -172,15 +199,39 @@ TEST(RollCall, ContradictionsAndRankZerosFailureEndTheWaiting) {
 
   RollCall more;
   more.take(report_of(0, "n1", "0-2"));
-  EXPECT_EQ(more.take(report_of(3, "n2", "3-4")).note,
+  EXPECT_EQ(more.take(report_of(3, "n2", "3-4")).status, Status::kFailed);
+  EXPECT_EQ(more.failures().at(0).message,
             "the nodes contradict each other: they have 5 ranks, the world 4");
+}
 
-  RollCall failing;
-  auto failed = report_of(0, "n1", "0");
-  failed.failed = true;
-  failing.take(failed);
-  EXPECT_EQ(failing.take(asking).status, Status::kFailed);
-  EXPECT_EQ(failing.take(asking).note, "");
+Report failing(std::uint32_t rank, const char* node, const std::string& why) {
+  auto report = report_of(rank, node, "");
+  report.failure = Error{why};
+  return report;
+}
+
+TEST(RollCall, NobodyWaitsForARankZeroThatCannotStart) {
+  RollCall roll;
+  roll.take(failing(2, "n2", "no way to rank 0"));
+  auto asking = report_of(1, "n1", "1");
+  asking.want = Want::kMaster;
+  EXPECT_EQ(roll.take(asking).status, Status::kPending);
+  roll.take(failing(0, "n1", "no free port"));
+  EXPECT_EQ(roll.take(asking).status, Status::kFailed);
+  ASSERT_EQ(roll.failures().size(), 2u);
+  EXPECT_EQ(roll.failures()[0].message, "n2 (rank 2): no way to rank 0");
+  EXPECT_EQ(roll.failures()[1].message, "n1 (rank 0): no free port");
+}
+
+TEST(RollCall, AReasonOfManyRanksIsKeptOnceAndFewReasonsAreKept) {
+  RollCall roll;
+  for (std::uint32_t rank = 0; rank < 4; ++rank)
+    roll.take(failing(rank, "n1", "the same"));
+  ASSERT_EQ(roll.failures().size(), 1u);
+  EXPECT_EQ(roll.failures()[0].message, "n1 (rank 0): the same");
+  for (int i = 0; i < 100; ++i)
+    roll.take(failing(1, "n1", std::to_string(i)));
+  EXPECT_EQ(roll.failures().size(), 8u);
 }
 
 TEST(Listing, IsCut) {

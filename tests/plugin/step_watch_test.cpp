@@ -86,13 +86,21 @@ TEST(StepWatch, AStepOfWhichNothingIsHeardIsMentionedOnceAndNeverEnded) {
   EXPECT_EQ(all_of(watch.look(roll, 100000)), "");
 }
 
-TEST(StepWatch, AFailureThatTheTasksReportIsNotTalkedOver) {
+TEST(StepWatch, AFailureThatATaskReportsIsSaidOnceAndNotTalkedOver) {
   StepWatch watch({}, 4000);
   RollCall roll;
   auto failed = report_of(0);
-  failed.failed = true;
+  failed.failure = Error{"no port is free", "end other programs"};
   roll.take(failed);
-  EXPECT_EQ(all_of(watch.look(roll, 400)), "");
+  auto remark = watch.look(roll, 400);
+  EXPECT_EQ(all_of(remark), "");
+  ASSERT_EQ(remark.failures.size(), 1u);
+  EXPECT_EQ(remark.failures[0].message, "n1 (rank 0): no port is free");
+  EXPECT_EQ(remark.failures[0].hint, "end other programs");
+  roll.take(failed);
+  remark = watch.look(roll, 401);
+  EXPECT_EQ(all_of(remark), "");
+  EXPECT_TRUE(remark.failures.empty());
 }
 
 TEST(StepWatch, TheTableComesOnceWithTheLastRow) {

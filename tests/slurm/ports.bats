@@ -240,7 +240,7 @@ starts_walled() {
   echo "$stderr; $took s"
   [ "$status" -ne 0 ]
   [ "$took" -le 15 ]
-  [[ $stderr == *"node01 (rank 0) cannot tell the other ranks where it is: cannot connect to 10.77.0.254:"* ]]
+  [[ $stderr == *"node01 (rank 0): cannot tell the other ranks where it is: cannot connect to 10.77.0.254:"* ]]
 }
 
 @test "a layout that only srun knows, and no node reaches it: an error that says so, in seconds" {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The machine layer, on this machine: ports of its own choosing, its own interfaces and mask.
 #include "libstep/os/affinity.h"
+#include "libstep/os/command.h"
 #include "libstep/os/connect.h"
 #include "libstep/os/interfaces.h"
 #include "libstep/os/port.h"
@@ -10,6 +11,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 
 namespace dist_train {
 namespace {
@@ -25,6 +27,30 @@ bool can_bind(std::uint16_t port, bool reuse) {
   address.sin_port = htons(port);
   return bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
          listen(fd.get(), 1) == 0;
+}
+
+TEST(Command, WhatAProgramSaysAndHowItEnds) {
+  auto said = run_command({"sh", "-c", "echo one; echo two >&2; printf ' \n'"}, 30s);
+  ASSERT_TRUE(said) << said.error().message;
+  EXPECT_EQ(*said, "one\ntwo");
+  EXPECT_EQ(run_command({"sh", "-c", "echo why; exit 3"}, 30s).error().message,
+            "sh -c echo why; exit 3: why");
+  EXPECT_EQ(run_command({"false"}, 30s).error().message, "false: failed without a word");
+  EXPECT_EQ(run_command({"/no/such"}, 30s).error().message,
+            "cannot run /no/such: No such file or directory");
+  auto long_one = run_command({"head", "-c", "1000000", "/dev/zero"}, 30s);
+  ASSERT_TRUE(long_one) << long_one.error().message; // the pipe did not fill up
+  EXPECT_LT(long_one->size(), 8192u);
+}
+
+TEST(Command, OneThatTakesTooLongOrIsNotWantedIsGone) {
+  EXPECT_EQ(run_command({"sleep", "1000"}, 10ms).error().message,
+            "sleep 1000 did not end within 0 s");
+  auto command = std::make_unique<Result<Command>>(Command::start({"sleep", "1000"}, 30s));
+  ASSERT_TRUE(*command);
+  EXPECT_FALSE((*command)->look());
+  command.reset();
+  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1); // no child is left
 }
 
 TEST(Ports, AHeldPortYieldsToReuseOnly) {
