@@ -45,17 +45,26 @@ Fabric fabric_of(const Nic& nic) {
   return nic.pci_class == 0x0200 ? Fabric::kRoce : Fabric::kInfiniband;
 }
 
-std::uint32_t usable_port(const Nic& nic) {
+std::vector<std::uint32_t> usable_ports(const Nic& nic) {
   if (nic.ports.empty())
-    return 1;
-  std::uint32_t unknown = 0;
-  for (const auto& port : nic.ports) {
-    if (port.state == PortState::kActive)
-      return port.number;
-    if (port.state == PortState::kUnknown && unknown == 0)
-      unknown = port.number;
+    return {1};
+  for (auto state : {PortState::kActive, PortState::kUnknown}) {
+    std::vector<std::uint32_t> numbers;
+    std::optional<LinkLayer> link;
+    for (const auto& port : nic.ports)
+      if (port.state == state && port.link == link.value_or(port.link)) {
+        numbers.push_back(port.number);
+        link = port.link;
+      }
+    if (!numbers.empty())
+      return numbers;
   }
-  return unknown;
+  return {};
+}
+
+std::uint32_t usable_port(const Nic& nic) {
+  auto ports = usable_ports(nic);
+  return ports.empty() ? 0 : ports.front();
 }
 
 IdSet all_cpus(const Machine& machine) {

@@ -54,6 +54,7 @@ struct Gpu {
   std::uint32_t partition = 0;
   std::uint32_t partitions = 1;
   std::optional<std::uint32_t> minor; // N of /dev/nvidiaN, not an index
+  std::optional<std::uint32_t> order; // as its runtime counts, where that is not the PCI order
   std::string uuid;                   // "GPU-..."; "" if not known
   std::vector<std::string> names;     // what the system calls it: card1, nvml0, ...
   bool operator==(const Gpu&) const = default;
@@ -73,13 +74,14 @@ struct NicPort {
 // A network function: an RDMA device, network interfaces, or both.
 struct Nic {
   PciPlace pci;
-  std::uint16_t pci_class = 0; // 0x0207
+  std::optional<PciAddress> physical; // whose virtual function it is
+  std::uint16_t pci_class = 0;        // 0x0207
   std::uint16_t vendor = 0;
   std::uint16_t device = 0;
   std::uint32_t pci_rate = 0; // of its PCIe link in Mb/s; 0 if not known
   std::string rdma;           // "mlx5_0"; "" without an RDMA device
   std::vector<std::string> interfaces;
-  std::vector<NicPort> ports; // of the RDMA device
+  std::vector<NicPort> ports; // of the RDMA device, else of the first interface that is up
   bool operator==(const Nic&) const = default;
 };
 
@@ -109,8 +111,12 @@ enum class Fabric { kNone, kInfiniband, kRoce, kEfa, kSlingshot };
 
 Fabric fabric_of(const Nic& nic);
 
-// The port that a NIC's traffic takes: the first active one, else the first whose state is not
-// known (1 where there are none); 0 if all are down.
+// The ports that may carry a NIC's traffic: the active ones, else those whose state is not known
+// (1 where there are none), and of them those with the link layer of the first. None if all are
+// down.
+std::vector<std::uint32_t> usable_ports(const Nic& nic);
+
+// The first of them; 0 without one.
 std::uint32_t usable_port(const Nic& nic);
 
 // All CPUs of all cores, ascending.

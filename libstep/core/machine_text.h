@@ -13,7 +13,9 @@
 //       port=1:active:infiniband:400000            (one line; the words go on)
 //
 // '#' starts a comment line. Without `numa=` and `cpus=` a device's locality is unknown; without
-// `allowed` everything is. Rates are Mb/s. memory= is dram, other, gpu or no-cpus.
+// `allowed` everything is. Rates are Mb/s. memory= is dram, other, gpu or no-cpus; physical= of a
+// nic is the function whose virtual one it is; order= of a gpu is its place where the runtime does
+// not count in PCI order.
 #pragma once
 
 #include "libstep/core/machine.h"
@@ -28,7 +30,9 @@ inline constexpr std::string_view kMachineTextHead = "dist-train-machine";
 
 std::string machine_text(const Machine& machine);
 
-// parse_machine_text(machine_text(m), "") gives m. Errors begin with "FILE:LINE: ".
+// parse_machine_text(machine_text(m), "") gives m. Errors begin with "FILE:LINE: ". Refused is also
+// what no machine has: more cores or devices than thousands, a device or a CPU twice, and bytes
+// that do not print.
 Result<Machine> parse_machine_text(std::string_view text, std::string_view file);
 
 // GPUs by address and partition, NICs by address, NUMA nodes by id.

@@ -22,9 +22,12 @@ std::string gpu_text(const Machine& machine, std::size_t index) {
   return gpu.partitions > 1 ? text + " partition " + std::to_string(gpu.partition) : text;
 }
 
-std::string port_text(const Nic& nic) {
-  return nic_name(nic) + ":" + std::to_string(std::max(1u, usable_port(nic)));
+// "mlx5_0:1"; an interface has no ports to tell apart.
+std::string port_text(const Nic& nic, std::uint32_t port) {
+  return nic.rdma.empty() ? nic_name(nic) : nic.rdma + ":" + std::to_string(port);
 }
+
+std::string port_text(const Nic& nic) { return port_text(nic, usable_port(nic)); }
 
 std::string nic_names(const Machine& machine, const std::vector<std::size_t>& nics) {
   std::vector<std::string> names;
@@ -178,10 +181,10 @@ void place_nics(const Machine& machine, Placement& placement) {
     auto whose = task.gpus.empty() ? "local rank " + std::to_string(i)
                                    : "gpu " + gpu_text(machine, task.gpus.front());
     const auto& near = machine.nics[choice.nearer_down.front()];
-    down.push_back(nic_name(near) + " port " +
-                   std::to_string(near.ports.empty() ? 1 : near.ports.front().number) +
-                   " is DOWN; " + whose + " uses " + port_text(machine.nics[choice.nics.front()]) +
-                   " (" + to_text(choice.path) + ")");
+    auto port = near.rdma.empty() ? "" : " port " + std::to_string(near.ports.front().number);
+    down.push_back(nic_name(near) + port + " is DOWN; " + whose + " uses " +
+                   port_text(machine.nics[choice.nics.front()]) + " (" + to_text(choice.path) +
+                   ")");
   }
   down.erase(std::unique(down.begin(), down.end()), down.end());
   placement.warnings.insert(placement.warnings.end(), down.begin(), down.end());
@@ -189,11 +192,13 @@ void place_nics(const Machine& machine, Placement& placement) {
   if (!verbs || plan.left_out.empty() || plan.usable.size() > kMaxIbHcas)
     return;
   for (auto i : plan.usable)
-    placement.ib_hca += (placement.ib_hca.empty() ? "=" : ",") + port_text(machine.nics[i]);
-  placement.warnings.push_back(nic_names(machine, plan.left_out) +
-                               (plan.left_out.size() == 1 ? " is" : " are") +
-                               " left out of NCCL_IB_HCA: slower than, or not of the fabric of, " +
-                               nic_names(machine, plan.usable));
+    for (auto port : usable_ports(machine.nics[i]))
+      placement.ib_hca += (placement.ib_hca.empty() ? "=" : ",") + port_text(machine.nics[i], port);
+  placement.warnings.push_back(
+      nic_names(machine, plan.left_out) + (plan.left_out.size() == 1 ? " is" : " are") +
+      " left out of NCCL_IB_HCA: slower than, a virtual function or not of the "
+      "fabric of " +
+      nic_names(machine, plan.usable));
 }
 
 template <typename Test>

@@ -14,6 +14,13 @@ constexpr std::uint32_t kSlowLink = 4;
 
 bool usable(const Nic& nic) { return fabric_of(nic) != Fabric::kNone && usable_port(nic) != 0; }
 
+// A virtual function beside its physical one moves nothing that this does not.
+bool doubles(const Machine& machine, const Nic& nic) {
+  return nic.physical && std::any_of(machine.nics.begin(), machine.nics.end(), [&](const Nic& n) {
+           return n.pci.address == *nic.physical && usable(n);
+         });
+}
+
 // What the NIC can move, Mb/s; 0 if not known.
 std::uint32_t rate_of(const Nic& nic) {
   std::uint32_t rate = 0;
@@ -119,7 +126,7 @@ NicPlan choose_nics(const Machine& machine, const std::vector<NicSeeker>& seeker
   Indices all;
   for (std::size_t i = 0; i < machine.nics.size(); ++i)
     if (usable(machine.nics[i]))
-      all.push_back(i);
+      (doubles(machine, machine.nics[i]) ? plan.left_out : all).push_back(i);
   plan.fabric = choose_fabric(machine, seekers, all);
   auto ours = of_fabric(machine, all, plan.fabric);
   auto quick = fastest(machine, ours);
@@ -135,6 +142,7 @@ NicPlan choose_nics(const Machine& machine, const std::vector<NicSeeker>& seeker
                  much_slower(machine, i, seekers.empty() ? quick : chosen);
     (leave ? plan.left_out : plan.usable).push_back(i);
   }
+  std::sort(plan.left_out.begin(), plan.left_out.end());
   for (std::size_t s = 0; s < seekers.size(); ++s) {
     NicChoice choice;
     choice.equally_good = best[s].size();

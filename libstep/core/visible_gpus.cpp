@@ -33,6 +33,15 @@ Indices by_address(const Machine& machine, std::string_view text) {
   return found;
 }
 
+// As their runtime counts them.
+Indices in_order(const Machine& machine, Indices gpus) {
+  auto order = [&](std::size_t i) { return machine.gpus[i].order; };
+  if (std::all_of(gpus.begin(), gpus.end(), order))
+    std::stable_sort(gpus.begin(), gpus.end(),
+                     [&](std::size_t a, std::size_t b) { return order(a) < order(b); });
+  return gpus;
+}
+
 Indices by_number(const Machine& machine, std::string_view text) {
   Indices found;
   auto set = parse_id_set(text);
@@ -72,14 +81,15 @@ Result<Indices> find_gpus(const Machine& machine, std::string_view list) {
 std::vector<VisibleGpu> visible_gpus(const Machine& machine, std::string_view list,
                                      const std::vector<std::size_t>& accessible) {
   constexpr std::string_view kMig = "MIG-";
+  auto counted = in_order(machine, accessible);
   std::vector<VisibleGpu> visible;
   for (auto token : split(list, ',')) {
     if (token.empty() || token.front() == '-')
       break;
     VisibleGpu entry{std::string(token), std::nullopt};
     if (auto number = parse_number(token, kMaxId)) {
-      if (*number < accessible.size())
-        entry.gpu = accessible[*number];
+      if (*number < counted.size())
+        entry.gpu = counted[*number];
     } else if (token.starts_with(kMig)) {
       auto parent = token.substr(kMig.size());
       auto found = by_uuid(machine, parent.substr(0, parent.find('/')));

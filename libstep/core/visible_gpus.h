@@ -25,9 +25,9 @@ struct VisibleGpu {
 };
 
 // The entries up to the first empty or negative one, as the drivers read them. Numbers count the
-// GPUs in PCI order among `accessible` ones (indices into Machine::gpus that this process' cgroup
-// admits; all of them where nothing is hidden). A MIG instance of the old form names its GPU; of
-// the new form only where there is one GPU.
+// GPUs in PCI order (AMD's in ROCm's own, Gpu::order) among `accessible` ones (indices into
+// Machine::gpus that this process' cgroup admits; all of them where nothing is hidden). A MIG
+// instance of the old form names its GPU; of the new form only where there is one GPU.
 std::vector<VisibleGpu> visible_gpus(const Machine& machine, std::string_view list,
                                      const std::vector<std::size_t>& accessible);
 

@@ -8,6 +8,8 @@
 #include "libstep/os/machine_hwloc.h"
 #include "libstep/os/machine_sysfs.h"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -126,7 +128,7 @@ Result<Machine> read_folder(const std::string& folder) {
   if (!topology)
     return about(folder, topology.error().message);
   auto machine = machine_of(topology->get());
-  read_ports(machine, folder);
+  read_nics(machine, folder);
   read_gpu_identity(machine, folder);
   return checked(folder, std::move(machine));
 }
@@ -140,7 +142,7 @@ Result<Machine> read_xml(const std::string& path, std::string text) {
 }
 
 Machine with_live_state(Machine machine) {
-  read_ports(machine, "");
+  read_nics(machine, "");
   read_gpu_identity(machine, "");
   return machine;
 }
@@ -167,6 +169,26 @@ std::string against_cache(hwloc_topology_t topology) {
   if (info(kDevicesInfo) != devices_text())
     return "GPUs or RDMA devices have come or gone since it was written";
   return "";
+}
+
+// Whether an info of hwloc's tells what a part is, not which one it is.
+bool tells_kind(std::string_view name) {
+  constexpr std::array<std::string_view, 9> kKinds{
+      "Architecture", "Backend",        "CPUFamilyNumber", "CPUModel",    "CPUModelNumber",
+      "CPUVendor",    "DMIProductName", "OSRelease",       "hwlocVersion"};
+  return std::find(kKinds.begin(), kKinds.end(), name) != kKinds.end() ||
+         (name.starts_with("Port") && name.ends_with("State"));
+}
+
+// hwloc writes each info as an element in a line of its own.
+std::string without_names(std::string_view xml) {
+  std::string kept;
+  for (auto line : split(xml, '\n')) {
+    auto name = attribute(line, "info", "name");
+    if (name.empty() || tells_kind(name))
+      kept.append(line).append("\n");
+  }
+  return kept;
 }
 
 Result<void> write_file(const std::string& path, const std::string& text) {
@@ -254,7 +276,10 @@ Result<std::string> this_machine_xml() {
   auto topology = load_topology({});
   if (!topology)
     return topology.error();
-  return export_xml(topology->get());
+  auto xml = export_xml(topology->get());
+  if (!xml)
+    return xml.error();
+  return without_names(*xml);
 }
 
 } // namespace dist_train

@@ -34,7 +34,8 @@ Result<Machine> read_machine_cache(const std::string& path = kMachineCache);
 // Writes the cache (root); returns the Machine it describes.
 Result<Machine> write_machine_cache(const std::string& path = kMachineCache);
 
-// hwloc's XML of this node, for a bug report.
+// hwloc's XML of this node, for a bug report: without the infos that name it (host, serial numbers,
+// addresses of its interfaces).
 Result<std::string> this_machine_xml();
 
 } // namespace dist_train

@@ -66,11 +66,26 @@ void add_cores(hwloc_topology_t topology, Machine& machine) {
   }
 }
 
+// Nodes without CPUs (of a GPU, of memory behind CXL) get those next to them from hwloc, and names
+// for what they are from recent releases only. CPUs have one node of ordinary memory: the first.
+void name_borrowed_cpus(std::vector<NumaNode>& nodes) {
+  IdSet owned;
+  for (auto& node : nodes) {
+    if (node.memory != Memory::kDram)
+      continue;
+    if (!intersection(owned, node.cpus).empty())
+      node.memory = Memory::kNoCpus;
+    owned = united(owned, node.cpus);
+  }
+}
+
 void add_numa_nodes(hwloc_topology_t topology, Machine& machine) {
   for (hwloc_obj_t node = nullptr;
        (node = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, node)) != nullptr;)
     machine.numa_nodes.push_back(
         {node->os_index, package_of(topology, node), id_set_of(node->cpuset), memory_of(*node)});
+  sort_devices(machine);
+  name_borrowed_cpus(machine.numa_nodes);
 }
 
 PciAddress address_of(const PciAttributes& pci) {
@@ -111,7 +126,7 @@ bool is_gpu(const PciAttributes& pci) {
   case 0x1002:
     return c == kDisplay || c == kAccelerator || (c == kVga && pci.device_id >= kFirstDiscreteAmd);
   case 0x8086:
-    return c == kDisplay;
+    return c == kDisplay && pci.bus != 0; // on bus 0 it is a processor's own
   case 0x1da3:
     return c == kAccelerator;
   default:

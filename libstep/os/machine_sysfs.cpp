@@ -7,19 +7,30 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdio>
 #include <dirent.h>
 #include <fcntl.h>
 #include <map>
 #include <memory>
+#include <unistd.h>
 
 namespace dist_train {
 
 namespace {
 
+constexpr std::uint64_t kMaxRate = 1000000000; // Mb/s
+
 std::string content(const std::string& path) {
   Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   std::array<char, 4096> buffer{};
   auto got = fd ? read(fd.get(), buffer.data(), buffer.size()) : -1;
+  return got > 0 ? std::string(buffer.data(), static_cast<std::size_t>(got)) : std::string();
+}
+
+// Where a link points; "" if it is none.
+std::string link_target(const std::string& path) {
+  std::array<char, 512> buffer{};
+  auto got = readlink(path.c_str(), buffer.data(), buffer.size());
   return got > 0 ? std::string(buffer.data(), static_cast<std::size_t>(got)) : std::string();
 }
 
@@ -87,27 +98,98 @@ void read_nvidia(Machine& machine, const std::string& root) {
   }
 }
 
-// The compute driver lists a node for each partition, with its function's place.
-void read_amd(Machine& machine, const std::string& root) {
-  std::map<PciAddress, std::uint32_t> partitions;
+// A processor of AMD's compute driver: a GPU, or one partition of it.
+struct KfdNode {
+  std::uint32_t number = 0;
+  PciAddress address; // function 0; its bits number the partitions
+  std::uint32_t partition = 0;
+  std::uint64_t unique_id = 0; // 0: not known
+};
+
+// In the order in which ROCm counts them.
+std::vector<KfdNode> kfd_nodes(const std::string& root) {
+  std::vector<KfdNode> nodes;
   auto folder = root + "/sys/class/kfd/kfd/topology/nodes";
   for (const auto& name : entries(folder)) {
     auto text = content(folder + "/" + name + "/properties");
+    auto number = parse_number(name, kMaxId);
     auto location = parse_number(value_of(text, "location_id"), 0xffff);
     auto domain = parse_number(value_of(text, "domain"), 0xffffffff);
-    if (!location || *location == 0)
-      continue; // processors
-    PciAddress address{static_cast<std::uint32_t>(domain.value_or(0)),
-                       static_cast<std::uint8_t>(*location >> 8),
-                       static_cast<std::uint8_t>((*location >> 3) & 31), 0};
-    ++partitions[address]; // the function's bits number the partitions
+    if (!number || !location || *location == 0)
+      continue; // a CPU
+    nodes.push_back(
+        {static_cast<std::uint32_t>(*number),
+         {static_cast<std::uint32_t>(domain.value_or(0)), static_cast<std::uint8_t>(*location >> 8),
+          static_cast<std::uint8_t>((*location >> 3) & 31), 0},
+         static_cast<std::uint32_t>(*location & 7),
+         parse_number(value_of(text, "unique_id"), ~std::uint64_t{0}).value_or(0)});
   }
+  std::sort(nodes.begin(), nodes.end(),
+            [](const KfdNode& a, const KfdNode& b) { return a.number < b.number; });
+  return nodes;
+}
+
+std::string amd_uuid(std::uint64_t unique_id) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "GPU-%016llx",
+                static_cast<unsigned long long>(unique_id));
+  return text.data();
+}
+
+void read_amd(Machine& machine, const std::string& root) {
+  auto nodes = kfd_nodes(root);
+  std::map<PciAddress, std::uint32_t> partitions;
+  for (const auto& node : nodes)
+    ++partitions[node.address];
   for (const auto& [address, count] : partitions)
     for (std::size_t i = 0; i < machine.gpus.size(); ++i)
       if (machine.gpus[i].pci.address == address && machine.gpus[i].partitions == 1) {
         split_partitions(machine.gpus, i, count);
         break;
       }
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    for (auto& gpu : machine.gpus)
+      if (gpu.pci.address == nodes[i].address &&
+          (gpu.partitions == 1 || gpu.partition == nodes[i].partition)) {
+        gpu.order = static_cast<std::uint32_t>(i);
+        if (nodes[i].unique_id != 0)
+          gpu.uuid = amd_uuid(nodes[i].unique_id);
+      }
+}
+
+std::vector<NicPort> rdma_ports(const std::string& name, const std::string& root) {
+  std::vector<NicPort> ports;
+  if (name.find('/') != name.npos)
+    return ports;
+  auto folder = root + "/sys/class/infiniband/" + name + "/ports";
+  for (const auto& entry : entries(folder))
+    if (auto number = parse_number(entry, 255))
+      ports.push_back(read_port(folder + "/" + entry, static_cast<std::uint32_t>(*number)));
+  return ports;
+}
+
+// The first interface that is up, else the first.
+std::vector<NicPort> interface_port(const std::vector<std::string>& names,
+                                    const std::string& root) {
+  std::vector<NicPort> ports;
+  for (const auto& name : names) {
+    auto folder = root + "/sys/class/net/" + name;
+    auto state = name.find('/') == name.npos ? read_line_of(folder + "/operstate") : "";
+    if (state.empty())
+      continue;
+    NicPort port;
+    port.link = LinkLayer::kEthernet;
+    port.state = state == "up"        ? PortState::kActive
+                 : state == "unknown" ? PortState::kUnknown
+                                      : PortState::kDown;
+    port.rate = static_cast<std::uint32_t>(
+        parse_number(read_line_of(folder + "/speed"), kMaxRate).value_or(0)); // -1 where it is down
+    if (port.state == PortState::kActive)
+      return {port};
+    if (ports.empty())
+      ports.push_back(port);
+  }
+  return ports;
 }
 
 } // namespace
@@ -127,17 +209,16 @@ void split_partitions(std::vector<Gpu>& gpus, std::size_t index, std::uint32_t p
     gpus.insert(gpus.begin() + static_cast<std::ptrdiff_t>(index + whole.partition), whole);
 }
 
-void read_ports(Machine& machine, const std::string& root) {
+void read_nics(Machine& machine, const std::string& root) {
   for (auto& nic : machine.nics) {
-    if (nic.rdma.empty() || nic.rdma.find('/') != nic.rdma.npos)
-      continue;
-    auto folder = root + "/sys/class/infiniband/" + nic.rdma + "/ports";
-    std::vector<NicPort> ports;
-    for (const auto& name : entries(folder))
-      if (auto number = parse_number(name, 255))
-        ports.push_back(read_port(folder + "/" + name, static_cast<std::uint32_t>(*number)));
+    auto ports =
+        nic.rdma.empty() ? interface_port(nic.interfaces, root) : rdma_ports(nic.rdma, root);
     if (!ports.empty())
       nic.ports = std::move(ports);
+    auto physical =
+        link_target(root + "/sys/bus/pci/devices/" + to_text(nic.pci.address) + "/physfn");
+    if (auto address = parse_pci_address(physical.substr(physical.rfind('/') + 1)))
+      nic.physical = address;
   }
 }
 

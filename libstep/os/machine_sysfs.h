@@ -12,10 +12,12 @@ namespace dist_train {
 // `root` is "" for this node or a folder that holds a copy of its /sys and /proc. What cannot be
 // read stays as it was.
 
-// State, link layer and rate of the ports of RDMA devices.
-void read_ports(Machine& machine, const std::string& root);
+// State, link layer and rate of the ports of RDMA devices, and of the interfaces of NICs without
+// one; whose virtual functions NICs are.
+void read_nics(Machine& machine, const std::string& root);
 
-// Minor numbers and UUIDs of NVIDIA's GPUs, partitions of AMD's (which multiply the entries).
+// Minor numbers and UUIDs of NVIDIA's GPUs; of AMD's partitions (which multiply the entries), UUIDs
+// and the order in which ROCm counts them.
 void read_gpu_identity(Machine& machine, const std::string& root);
 
 // GPUs (indices into Machine::gpus) whose device file this process may use: a device cgroup admits

@@ -165,6 +165,9 @@ int save(const std::string& folder) {
   auto machine = read_this_machine();
   if (!machine)
     return complain("topo", machine.error(), 1);
+  machine->name.clear();
+  for (auto& gpu : machine->gpus)
+    gpu.uuid.clear();
   auto xml = this_machine_xml();
   if (!xml)
     return complain("topo", xml.error(), 1);
@@ -176,8 +179,8 @@ int save(const std::string& folder) {
     std::puts(path.c_str());
   }
   std::puts(
-      "Both hold host and product names and addresses of devices; machine.txt is short enough "
-      "to read before you send it.");
+      "Neither holds host names, serial numbers, UUIDs or network addresses; machine.txt is short "
+      "enough to read before you send it.");
   return 0;
 }
 

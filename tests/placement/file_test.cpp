@@ -124,6 +124,39 @@ TEST(HwlocXml, MemoryThatIsNotForPrograms) {
   EXPECT_EQ(numa_of(machine, {0}), IdSet{0});
 }
 
+// Before hwloc named them, nodes of a GPU or of memory behind a link looked like others.
+TEST(HwlocXml, ANodeWithoutCpusOfItsOwnIsNotForPrograms) {
+  xml::Machine document;
+  document.memory = xml::memory_node(2, "0x00000003", "") + xml::memory_node(3, "0x00000003", "");
+  auto machine = read_document(document);
+  ASSERT_EQ(machine.numa_nodes.size(), 4u);
+  EXPECT_EQ(machine.numa_nodes[0].memory, Memory::kDram);
+  EXPECT_EQ(machine.numa_nodes[1].memory, Memory::kDram);
+  EXPECT_EQ(machine.numa_nodes[2].memory, Memory::kNoCpus);
+  EXPECT_EQ(machine.numa_nodes[3].memory, Memory::kNoCpus);
+  EXPECT_EQ(plan_placement(machine, all_gpus(machine, 2)).tasks[0].memory, IdSet{0});
+}
+
+// What a library of the vendor's adds makes no other machine of it.
+TEST(HwlocXml, VendorDevicesMakeNoDifference) {
+  auto read = [&](const std::string& first, const std::string& second) {
+    xml::Machine document;
+    document.devices[0] =
+        xml::host_bridge(0, xml::function("0000:05:00.0", "0302 [10de:2335]", first));
+    document.devices[1] =
+        xml::host_bridge(0x40, xml::function("0000:45:00.0", "0302 [10de:2335]", second));
+    auto machine = read_document(document);
+    for (auto& gpu : machine.gpus)
+      gpu.names.clear();
+    return machine;
+  };
+  auto bare = read("", "");
+  EXPECT_EQ(bare.gpus.size(), 2u);
+  EXPECT_TRUE(bare ==
+              read(xml::device("cuda1", xml::kCoprocessor) + xml::device("nvml1", xml::kGpu),
+                   xml::device("cuda0", xml::kCoprocessor)));
+}
+
 TEST(HwlocXml, WhatIsNotAllowedIsSeenButNotUsed) {
   xml::Machine document;
   document.allowed_cpus = "0x00000006";

@@ -14,6 +14,9 @@ TEST(MachineText, ThereAndBack) {
   if (!topologies().empty())
     for (const auto& file : files_below(topologies() / "hwloc", ".xml"))
       machines.emplace_back(file, *read_machine(file));
+  std::mt19937 random(20260103);
+  for (int i = 0; i < 200; ++i)
+    machines.emplace_back("random machine " + std::to_string(i), random_machine(random));
   for (auto& [name, machine] : machines) {
     auto text = machine_text(machine);
     auto again = parse_machine_text(text, name);
@@ -41,12 +44,30 @@ TEST(MachineText, SaysWhereItIsWrong) {
       {"dist-train-machine 1\nnic 0000:06:00.0 port=1:up:infiniband:1\n", "cannot read 'port=1:up"},
       {"dist-train-machine 1\nnic 0000:06:00.0 speed=1\n", "cannot read 'speed=1' of a nic line"},
       {"dist-train-machine 1\n", "a machine without cores"},
+      {"dist-train-machine 1\ncores 0\nname \x1b[2J\n",
+       "f:3: bytes that do not print: 'name \\x1b"},
+      {"dist-train-machine 1\ncores 0\nname \xc3\x28\n", "f:3: bytes that do not print"},
+      {"dist-train-machine 1\ncores 0-16384\n", "f:2: not the CPUs of a core"},
+      {"dist-train-machine 1\ncores 0-9999 0-9999\n", "f:2: more than 16384 CPUs"},
+      {"dist-train-machine 1\ngpu 0:06:00.0\ncores 0\ngpu 0:06:00.0\n", "06:00.0 is there twice"},
+      {"dist-train-machine 1\nnuma 3\ncores 0\nnuma 3\n", "numa 3 is there twice"},
+      {"dist-train-machine 1\nnic 0:06:00.0 physical=x\n", "cannot read 'physical=x'"},
   };
   for (const auto& [text, reason] : wrong) {
     auto machine = parse_machine_text(text, "f");
     ASSERT_FALSE(machine) << text;
     EXPECT_NE(machine.error().message.find(reason), std::string::npos) << machine.error().message;
   }
+}
+
+// A file may ask for much in few bytes.
+TEST(MachineText, RefusesMoreThanAnyMachineHas) {
+  std::string text = "dist-train-machine 1\ncores 0\n";
+  for (int i = 0; i < 2000; ++i)
+    text += "gpu " + std::to_string(i) + ":00:00.0 cpus=0-16383 numa=0-16383\n";
+  auto machine = parse_machine_text(text, "f");
+  ASSERT_FALSE(machine);
+  EXPECT_EQ(machine.error().message, "f:1027: more than 1024 gpu lines");
 }
 
 TEST(PciAddresses, InAllTheirForms) {

@@ -129,6 +129,33 @@ TEST(Nics, TiesAreSharedEvenly) {
   EXPECT_EQ(nics_on("GPUs on odd nodes")[1], "mlx5_19 PXB");
 }
 
+TEST(Nics, VirtualFunctionsGiveWayToTheirPhysicalOne) {
+  auto machine = own_machine("all on one package");
+  auto physical = machine.nics[0];
+  for (std::uint8_t function = 1; function < 4; ++function) {
+    machine.nics.push_back(physical);
+    machine.nics.back().pci.address.function = function;
+    machine.nics.back().rdma = "mlx5_" + std::to_string(function);
+    machine.nics.back().physical = physical.pci.address;
+  }
+  auto plan = plan_all(machine);
+  EXPECT_EQ(nics_of(machine, plan), (Texts{"mlx5_0 PIX", "mlx5_0 PIX"}));
+  EXPECT_EQ(plan.ib_hca, "=mlx5_0:1");
+  machine.nics.erase(machine.nics.begin()); // a machine that was given virtual ones only
+  EXPECT_EQ(nics_of(machine, plan_all(machine)), (Texts{"mlx5_1 PIX", "mlx5_2+mlx5_3 PIX"}));
+}
+
+TEST(Nics, BothActivePortsOfADeviceAreListed) {
+  auto machine = own_machine("all on one package");
+  machine.nics[0].ports = {{1, PortState::kActive, LinkLayer::kInfiniband, 100000},
+                           {2, PortState::kActive, LinkLayer::kInfiniband, 100000}};
+  machine.nics[1].rdma = "slow_0";
+  machine.nics[1].ports = {{1, PortState::kActive, LinkLayer::kEthernet, 10000}};
+  EXPECT_EQ(plan_all(machine).ib_hca, "=mlx5_0:1,mlx5_0:2");
+  machine.nics[0].ports[1].link = LinkLayer::kEthernet;
+  EXPECT_EQ(plan_all(machine).ib_hca, "=mlx5_0:1");
+}
+
 TEST(Nics, AnUnknownStateIsUsable) {
   EXPECT_EQ(nics_on("alternating CPUs"), (Texts{"mlx4_0 PHB", "mlx4_0 SYS", "mlx4_0 SYS"}));
 }

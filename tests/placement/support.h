@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <gtest/gtest.h>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,9 @@ Machine machine_from(const std::string& text);
 // Names of the machines of our own making below, and their text.
 const std::vector<std::pair<std::string, std::string>>& own_machines();
 Machine own_machine(const std::string& name);
+
+// Anything a machine may look like, of up to 16 GPUs and 10 NICs.
+Machine random_machine(std::mt19937& random);
 
 // Regular NUMA nodes: `nodes` per package with `cores` cores and `threads` CPUs each, numbered as
 // Linux does (second threads after all first ones).

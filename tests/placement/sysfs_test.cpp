@@ -3,6 +3,8 @@
 #include "libstep/os/machine_sysfs.h"
 #include "tests/placement/support.h"
 
+#include <filesystem>
+
 namespace dist_train {
 namespace {
 
@@ -17,11 +19,52 @@ TEST(Sysfs, PortsSayStateLinkAndRate) {
   root.write(ports + "2/rate", "2.5 Gb/sec (1X SDR)\n");
   root.write(ports + "readme", "not a port");
   auto machine = own_machine("two fabrics");
-  read_ports(machine, root.path(""));
+  read_nics(machine, root.path(""));
   EXPECT_EQ(machine.nics[0].ports,
             (std::vector<NicPort>{{1, PortState::kActive, LinkLayer::kInfiniband, 400000},
                                   {2, PortState::kDown, LinkLayer::kEthernet, 2500}}));
   EXPECT_EQ(machine.nics[1].ports[0].state, PortState::kActive); // as it was
+}
+
+TEST(Sysfs, InterfacesSayItWhereThereIsNoRdmaDevice) {
+  Scratch root;
+  auto net = std::string("sys/class/net/");
+  root.write(net + "hsn0/operstate", "down\n");
+  root.write(net + "hsn0/speed", "-1\n");
+  root.write(net + "hsn1/operstate", "up\n");
+  root.write(net + "hsn1/speed", "200000\n");
+  root.write(net + "hsn3/operstate", "down\n");
+  root.write(net + "hsn3/speed", "-1\n");
+  auto machine = own_machine("cache-sized localities");
+  for (auto& nic : machine.nics)
+    if (nic.interfaces == std::vector<std::string>{"hsn1"})
+      nic.interfaces = {"hsn9", "../hsn0", "hsn0", "hsn1"};
+  read_nics(machine, root.path(""));
+  for (const auto& nic : machine.nics) {
+    NicPort up{1, PortState::kActive, LinkLayer::kEthernet, 200000};
+    NicPort down{1, PortState::kDown, LinkLayer::kEthernet, 0};
+    auto name = nic.interfaces.back();
+    auto wanted = name == "hsn1"                     ? std::vector{up}
+                  : name == "hsn0" || name == "hsn3" ? std::vector{down}
+                                                     : std::vector<NicPort>{};
+    EXPECT_EQ(nic.ports, wanted) << name;
+    EXPECT_EQ(fabric_of(nic), name == "ens2" ? Fabric::kNone : Fabric::kSlingshot);
+  }
+  auto plan = plan_placement(machine, all_gpus(machine, 8));
+  EXPECT_EQ(plan.tasks[0].nic_class, PathClass::kSys); // hsn3 was next to it
+  EXPECT_EQ(plan.warnings.front(), "hsn3 is DOWN; gpu 0000:c0:00.0 uses hsn9 (SYS)");
+}
+
+TEST(Sysfs, VirtualFunctionsPointToTheirPhysicalOne) {
+  Scratch root;
+  auto machine = own_machine("two fabrics");
+  auto folder =
+      std::filesystem::path(root.write("sys/bus/pci/devices/0000:0a:00.0/class", "0x020700\n"))
+          .parent_path();
+  std::filesystem::create_symlink("../0000:92:00.0", folder / "physfn");
+  read_nics(machine, root.path(""));
+  EXPECT_EQ(machine.nics[0].physical, parse_pci_address("0000:92:00.0"));
+  EXPECT_FALSE(machine.nics[1].physical);
 }
 
 TEST(Sysfs, NonsenseIsNotKnown) {
@@ -32,7 +75,7 @@ TEST(Sysfs, NonsenseIsNotKnown) {
   auto machine = own_machine("two fabrics");
   machine.nics[1].rdma = "../mlx5_0";
   auto before = machine.nics[1].ports;
-  read_ports(machine, root.path(""));
+  read_nics(machine, root.path(""));
   EXPECT_EQ(machine.nics[0].ports, std::vector<NicPort>{NicPort{}});
   EXPECT_EQ(machine.nics[1].ports, before);
 }
@@ -67,7 +110,21 @@ TEST(Sysfs, PartitionsMultiplyAGpu) {
   ASSERT_EQ(machine.gpus.size(), 4u);
   EXPECT_EQ(machine.gpus[2].partition, 2u);
   EXPECT_EQ(machine.gpus[2].partitions, 3u);
+  EXPECT_EQ(machine.gpus[2].order, 2u);
   EXPECT_EQ(machine.gpus[3].partitions, 1u);
+  EXPECT_EQ(machine.gpus[3].uuid, "");
+}
+
+TEST(Sysfs, RocmCountsInAnOrderOfItsOwn) {
+  Scratch root;
+  auto nodes = std::string("sys/class/kfd/kfd/topology/nodes/");
+  root.write(nodes + "9/properties", "location_id 33280\ndomain 0\nunique_id 255\n");
+  root.write(nodes + "10/properties", "location_id 512\ndomain 0\nunique_id 4096\n");
+  auto machine = own_machine("two fabrics");
+  read_gpu_identity(machine, root.path(""));
+  EXPECT_EQ(machine.gpus[0].order, 1u);
+  EXPECT_EQ(machine.gpus[1].order, 0u);
+  EXPECT_EQ(machine.gpus[1].uuid, "GPU-00000000000000ff");
 }
 
 TEST(Sysfs, DeviceFilesTellWhatTheCgroupAdmits) {

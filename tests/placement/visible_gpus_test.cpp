@@ -64,5 +64,16 @@ TEST(VisibleGpus, NumbersCountWhatTheCgroupAdmits) {
   EXPECT_EQ(seen(machine, "MIG-5f2d", {3}), "MIG-5f2d=3 ");
 }
 
+TEST(VisibleGpus, NumbersCountAsTheRuntimeDoes) {
+  auto machine = four_gpus();
+  for (std::uint32_t i = 0; i < 4; ++i)
+    machine.gpus[i].order = i ^ 1;
+  EXPECT_EQ(seen(machine, "0,3", {0, 1, 2, 3}), "0=1 3=2 ");
+  EXPECT_EQ(seen(machine, "0,1", {0, 3}), "0=0 1=3 ");
+  EXPECT_EQ(seen(machine, "0,1", {0, 1}), "0=1 1=0 ");
+  machine.gpus[2].order.reset(); // not all of one kind
+  EXPECT_EQ(seen(machine, "0,3", {0, 1, 2, 3}), "0=0 3=3 ");
+}
+
 } // namespace
 } // namespace dist_train
