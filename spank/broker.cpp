@@ -16,8 +16,10 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <utility>
 
 namespace dist_train {
 
@@ -25,8 +27,9 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// srun's own limit of open files is often 1,024; more tasks wait in the kernel's queue.
+// Of srun's open files, of which it needs its own; more tasks wait in the kernel's queue.
 constexpr std::size_t kMaxConnections = 256;
+constexpr rlim_t kShareOfFiles = 4;
 constexpr auto kCommandTime = 20s;    // for scontrol and squeue
 constexpr auto kConnectionTime = 10s; // for a report and its answer
 constexpr auto kCrowdedTime = 500ms;  // the same when all places are taken
@@ -55,6 +58,13 @@ std::vector<std::string> command_for(SrunWish wish, const StepId& id) {
   if (job.empty()) // an srun that made its own allocation
     job = std::to_string(id.job);
   return wish == SrunWish::kRequeue ? requeue_command(job) : time_left_command(job);
+}
+
+std::size_t max_connections() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+    return kMaxConnections;
+  return std::clamp<std::size_t>(limit.rlim_cur / kShareOfFiles, 1, kMaxConnections);
 }
 
 } // namespace
@@ -110,6 +120,7 @@ Result<void> Broker::start(const Options& options) {
   if (!wake_)
     return Error{std::string("cannot start the rendezvous in srun: ") + std::strerror(errno), ""};
   watch_.emplace(options, port_);
+  most_connections_ = max_connections();
   // srun handles its signals in threads of its own; they must not land in ours.
   sigset_t all, before;
   sigfillset(&all);
@@ -147,12 +158,11 @@ void Broker::serve() {
   auto end = Clock::time_point::max();
   while (!stopping_ ||
          (!connections_.empty() && Clock::now() < end + (command_ ? kLastCommand : 0s))) {
-    std::vector<pollfd> polled{
-        {stopping_ ? -1 : wake_.get(), POLLIN, 0},
-        {connections_.size() < kMaxConnections ? listener_.get() : -1, POLLIN, 0}};
+    bool crowded = connections_.size() >= most_connections_ || std::exchange(no_files_, false);
+    std::vector<pollfd> polled{{stopping_ ? -1 : wake_.get(), POLLIN, 0},
+                               {crowded ? -1 : listener_.get(), POLLIN, 0}};
     for (const auto& connection : connections_)
       polled.push_back({connection->fd.get(), connection->awaited(), 0});
-    bool crowded = connections_.size() == kMaxConnections;
     int pause = stopping_ || command_ ? 20 : crowded ? 100 : 1000; // milliseconds
     if (poll(polled.data(), polled.size(), pause) < 0 && errno != EINTR)
       break;
@@ -179,10 +189,12 @@ void Broker::serve() {
 }
 
 void Broker::accept_all() {
-  while (connections_.size() < kMaxConnections) {
+  while (connections_.size() < most_connections_) {
     Fd fd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!fd)
+    if (!fd) {
+      no_files_ = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
       return;
+    }
     connections_.push_back(std::make_unique<Connection>(Connection{std::move(fd), Clock::now()}));
     if (!advance(*connections_.back()))
       connections_.pop_back();

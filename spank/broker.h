@@ -63,6 +63,8 @@ private:
   // Slurm's command for the requests that have this wish: one at a time, however many ask.
   std::optional<Command> command_;
   SrunWish wish_{};
+  std::size_t most_connections_ = 1;
+  bool no_files_ = false; // srun has no descriptor left: nobody is accepted for a moment
 };
 
 } // namespace dist_train

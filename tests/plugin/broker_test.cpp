@@ -6,12 +6,18 @@
 #include "spank/broker_client.h"
 #include "tests/plugin/fake_slurm.h"
 
+#include <arpa/inet.h>
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <ctime>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 namespace dist_train {
 namespace {
@@ -93,6 +99,56 @@ TEST_F(Served, WhoTakesEveryPlaceAndSaysNothingKeepsNobodyOut) {
   auto result = ask(address_, report_of(0, 1), 20s);
   EXPECT_EQ(result.answer.status, Status::kReady) << result.error.message;
   EXPECT_LT(std::chrono::steady_clock::now(), deadline - 20s); // some places free up each half second
+}
+
+// Lowers this process' limit of open files, and puts it back.
+class FewFiles {
+public:
+  explicit FewFiles(rlim_t more) {
+    Fd next(dup(STDERR_FILENO));
+    getrlimit(RLIMIT_NOFILE, &before_);
+    rlimit few{static_cast<rlim_t>(next.get()) + more, before_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &few);
+  }
+  ~FewFiles() { setrlimit(RLIMIT_NOFILE, &before_); }
+
+private:
+  rlimit before_;
+};
+
+TEST_F(Served, SrunsOwnOpenFilesAreLeftToIt) {
+  FewFiles few(100);
+  ASSERT_TRUE(broker_->start({}));
+  auto deadline = std::chrono::steady_clock::now() + 30s;
+  std::vector<Fd> strangers, own;
+  for (int i = 0; i < 50; ++i)
+    strangers.push_back(*connect_to("127.0.0.1", broker_->port(), deadline));
+  // Who comes last is answered when all before were let in.
+  EXPECT_EQ(ask(address_, report_of(0, 1), 20s).answer.status, Status::kReady);
+  for (int i = 0; i < 10; ++i)
+    EXPECT_TRUE(own.emplace_back(dup(STDERR_FILENO)));
+}
+
+TEST_F(Served, WhereNoFileCanBeOpenedTheThreadDoesNotSpin) {
+  FewFiles few(20);
+  ASSERT_TRUE(broker_->start({}));
+  Fd client(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  std::vector<Fd> own;
+  while (own.emplace_back(dup(STDERR_FILENO))) {
+  }
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(broker_->port());
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(connect(client.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  auto begin = std::clock();
+  char none = 0;
+  pollfd answer{client.get(), POLLIN, 0};
+  EXPECT_EQ(poll(&answer, 1, 1000), 0); // it waits in the kernel's queue
+  EXPECT_LT(std::clock() - begin, CLOCKS_PER_SEC / 5);
+  own.clear();
+  shutdown(client.get(), SHUT_WR);
+  EXPECT_EQ(recv(client.get(), &none, 1, 0), 0); // let in, and let go
 }
 
 TEST_F(Served, AWaitingTaskLearnsThatSrunEnded) {
