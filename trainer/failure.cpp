@@ -159,8 +159,9 @@ void Watcher::watch() {
 
 bool Watcher::speak_first() {
   int first = 1;
-  if (step_world_size(step_) > 1)
-    step_compare_and_set(step_, kSpoken, nullptr, 0, "1", 1, &first);
+  if (step_world_size(step_) > 1 &&
+      step_compare_and_set(step_, kSpoken, nullptr, 0, "1", 1, &first) != STEP_OK)
+    std::this_thread::sleep_for(kFailureGrace); // rank 0 is gone: the watching thread ends us
   return first != 0;
 }
 
