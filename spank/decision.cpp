@@ -15,7 +15,7 @@ Options on_command_line(Options said, const Options& lower) {
 
 } // namespace
 
-Options decide(const Voices& voices) {
+Options decide(const Voices& voices, CpuBind cpu_bind) {
   auto decided = voices.plugstack.value_or(Options{});
   if (voices.inherited)
     decided = on_command_line(*voices.inherited, decided);
@@ -25,6 +25,12 @@ Options decide(const Voices& voices) {
     decided = on_command_line(*voices.line, decided);
   if (!decided.mode)
     decided.mode = Mode::kOff;
+  // A mask that the user asked of Slurm stays. --cpu-bind=none leaves the binding to whoever says
+  // bind= on the same line.
+  bool line_binds = voices.line && voices.line->bind;
+  if (decided.bind != BindRule::kNone &&
+      (cpu_bind == CpuBind::kBinds || (cpu_bind == CpuBind::kNone && !line_binds)))
+    decided.bind = BindRule::kKeep;
   return decided;
 }
 

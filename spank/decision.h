@@ -4,6 +4,7 @@
 #pragma once
 
 #include "libstep/core/options.h"
+#include "spank/srun_line.h"
 
 namespace dist_train {
 
@@ -16,7 +17,8 @@ struct Voices {
 };
 
 // The merged options, always with a mode: kOff when nobody switched the step on. The option itself
-// on a command line does (unless it says off); words elsewhere do so only by naming a mode.
-Options decide(const Voices& voices);
+// on a command line does (unless it says off); words elsewhere do so only by naming a mode. `bind`
+// is kKeep where the user has asked a binding of Slurm.
+Options decide(const Voices& voices, CpuBind cpu_bind = CpuBind::kUnsaid);
 
 } // namespace dist_train

@@ -28,8 +28,9 @@ struct State {
   bool has_inherited = false;
   int callbacks = 0;
   bool kill_set = false;
-  bool in_salloc = false; // the srun of its interactive step: a shell, none of ours
-  Options options;        // decided in init_post_opt
+  CpuBind cpu_bind = CpuBind::kUnsaid; // of srun's own option, or its variable
+  bool in_salloc = false;              // the srun of its interactive step: a shell, none of ours
+  Options options;                     // decided in init_post_opt
   std::unique_ptr<Broker> broker;
 };
 
@@ -125,6 +126,11 @@ int init(bool in_srun, const std::vector<std::string>& plugstack) {
     }
     auto line = read_srun_line(own_arguments());
     fresh->in_salloc = line.interactive;
+    fresh->cpu_bind = line.cpu_bind;
+    // "none" in there is no wish of the user's: Slurm leaves it in the tasks of an outer step.
+    if (const char* variable = std::getenv("SLURM_CPU_BIND");
+        variable && line.cpu_bind == CpuBind::kUnsaid && cpu_bind_of(variable) == CpuBind::kBinds)
+      fresh->cpu_bind = CpuBind::kBinds;
     if (!line.interactive)
       preview_kill(*fresh, line);
   }
@@ -162,7 +168,7 @@ int init_post_opt(bool in_srun) {
     end_command(*error);
   if (!in_srun || state->broker) // the second and later components of a heterogeneous step
     return 0;
-  state->options = decide(state->voices);
+  state->options = decide(state->voices, state->cpu_bind);
   const auto& v = state->voices;
   if (state->options.mode == Mode::kOff) {
     // Said aloud, since Slurm still hands the nodes an option that SLURM_DIST_TRAIN overrides.

@@ -99,6 +99,14 @@ DIST_TRAIN_EXPORT int slurm_spank_local_user_init(spank_t spank, int, char**) {
   return guard("local_user_init", [&] { return local::local_user_init(read_launch(spank)); });
 }
 
+DIST_TRAIN_EXPORT int slurm_spank_task_init_privileged(spank_t spank, int, char**) {
+  guard("task_init_privileged", [&] {
+    remote::task_init_privileged(spank);
+    return 0;
+  });
+  return 0; // it only looks
+}
+
 DIST_TRAIN_EXPORT int slurm_spank_task_init(spank_t spank, int, char**) {
   int rc = guard("task_init", [&] {
     remote::task_init(spank);

@@ -8,6 +8,7 @@
 #include "spank/meeting.h"
 #include "spank/names.h"
 #include "spank/node_facts.h"
+#include "spank/node_machine.h"
 #include "spank/slurm_facts.h"
 #include "spank/slurm_log.h"
 #include "spank/watchdog.h"
@@ -25,6 +26,9 @@ namespace {
 // Plain bytes: nothing of ours is constructed or freed when Slurm loads and unloads the plugin.
 std::array<char, kMaxOptionText + 1> option_text;
 bool option_given = false;
+
+// The machine under this task: of its child alone, which ends in exec().
+const Result<std::string>* machine = nullptr;
 
 constexpr const char* kSubmittingHost =
     "the plugin may be missing or of another version on the submitting host";
@@ -111,17 +115,22 @@ Result<void> become_rank(spank_t spank, const Options& options, std::optional<Ta
   auto broker = *std::move(known);
   broker.token = *token;
 
-  auto cpus = allowed_cpus();
   auto local_tasks = static_cast<std::uint32_t>(facts->node_ranks.size());
+  auto placed = machine ? std::optional(take_share(*machine, options, *facts)) : std::nullopt;
+  auto cpus = allowed_cpus();
   auto cores = cores_of_task(facts->environment, cpus, local_tasks);
   auto devices = task_devices(facts->environment, local_tasks, gpu_vendor());
   auto share = options.oversubscribe.value_or(false);
   MappingRow row;
+  if (placed)
+    row = placed->cells;
   row.node = facts->node_name;
   row.rank = facts->rank;
   row.local_rank = facts->local_rank;
-  row.gpu = gpu_of(devices, facts->local_rank, share);
-  row.cores = cpus.empty() ? "-" : id_set_text(cpus);
+  if (row.gpu == "-")
+    row.gpu = gpu_of(devices, facts->local_rank, share);
+  if (!placed)
+    row.cores = cpus.empty() ? "-" : id_set_text(cpus);
   task.emplace(Task{broker, report_of(*facts, options, std::move(row))});
   if (facts->local_rank == 0)
     task->report.facts = gather_node_facts(*facts, cpus, cores);
@@ -135,6 +144,10 @@ Result<void> become_rank(spank_t spank, const Options& options, std::optional<Ta
   if (broker.port != 0 && !broker.hosts.empty())
     plan.broker = host_port_text(broker.hosts.front(), broker.port);
   plan.cores = cores;
+  if (placed) {
+    plan.threads = placed->threads;
+    plan.defaults = std::move(placed->variables);
+  }
   plan.jax_devices = jax_device_ids(devices, facts->local_rank, local_tasks, share);
   if (meeting->store) {
     auto store = hand_over(std::move(meeting->store));
@@ -169,6 +182,15 @@ void keep_option(const char* text) noexcept {
   if (length > 0)
     std::memcpy(option_text.data(), text, length);
   option_text[length] = '\0';
+}
+
+void task_init_privileged(spank_t spank) {
+  auto srun_step = is_srun_step(spank);
+  auto said = read_variable(spank, kOptionsVariable);
+  if (!srun_step || !*srun_step || !said || !*said)
+    return;
+  if (auto user = read_user(spank); user && places(**said))
+    machine = new Result<std::string>(read_node_machine(**said, *user));
 }
 
 void task_init(spank_t spank) {

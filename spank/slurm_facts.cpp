@@ -49,6 +49,15 @@ std::uint32_t slurm_release(spank_t spank) {
 
 } // namespace
 
+Result<TaskUser> read_user(spank_t spank) {
+  uid_t uid = 0;
+  gid_t gid = 0;
+  if (spank_get_item(spank, S_JOB_UID, &uid) != ESPANK_SUCCESS ||
+      spank_get_item(spank, S_JOB_GID, &gid) != ESPANK_SUCCESS)
+    return missing("whose the job is");
+  return TaskUser{uid, gid};
+}
+
 Environment environment_of(char** strings) {
   Environment environment;
   for (; strings && *strings; ++strings)

@@ -29,6 +29,15 @@ struct SlurmFacts {
   Environment environment;         // the task's, before our changes
 };
 
+// Whose the task is.
+struct TaskUser {
+  std::uint32_t uid = 0;
+  std::uint32_t gid = 0;
+};
+
+// In remote hooks.
+Result<TaskUser> read_user(spank_t spank);
+
 // NAME=VALUE strings, up to a null pointer.
 Environment environment_of(char** strings);
 

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "spank/srun_line.h"
 
+#include "libstep/core/text.h"
+
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstdio>
 
 namespace dist_train {
@@ -77,8 +80,11 @@ public:
         if (argument == "--" || argument.size() < 2 || argument[0] != '-')
           in_options = false;
         else if (argument[1] == '-' ? long_option(argument.substr(2))
-                                    : short_options(argument.substr(1)))
-          ++i;
+                                    : short_options(argument.substr(1))) {
+          if (++i < arguments.size() && cpu_bind_follows_)
+            line_.cpu_bind = cpu_bind_of(arguments[i]);
+          cpu_bind_follows_ = false;
+        }
       }
     }
     return line_;
@@ -95,6 +101,11 @@ private:
     }
     if (abbreviates(name, "kill-on-bad-exit", 1))
       line_.kills_on_bad_exit = true;
+    if (abbreviates(name, "cpu-bind", 5) || abbreviates(name, "cpu_bind", 5)) {
+      cpu_bind_follows_ = equals == option.npos;
+      if (!cpu_bind_follows_)
+        line_.cpu_bind = cpu_bind_of(option.substr(equals + 1));
+    }
     if (abbreviates(name, "interactive", 3))
       line_.interactive = true;
     return equals == option.npos &&
@@ -115,9 +126,25 @@ private:
   }
 
   SrunLine line_;
+  bool cpu_bind_follows_ = false; // as the next argument
 };
 
 } // namespace
+
+CpuBind cpu_bind_of(std::string_view value) {
+  auto bind = CpuBind::kUnsaid;
+  for (auto word : split(value, ',')) {
+    std::string lower(word);
+    std::transform(lower.begin(), lower.end(), lower.begin(),
+                   [](unsigned char c) { return std::tolower(c); });
+    if (lower == "none" || lower == "no" || lower == "n")
+      bind = CpuBind::kNone;
+    else if (!lower.empty() && lower != "quiet" && lower != "q" && lower != "verbose" &&
+             lower != "v")
+      return CpuBind::kBinds;
+  }
+  return bind;
+}
 
 SrunLine read_srun_line(const std::vector<std::string>& arguments) {
   return Reader().read(arguments);

@@ -9,11 +9,18 @@
 
 namespace dist_train {
 
+// What srun's --cpu-bind or SLURM_CPU_BIND wants: Slurm's automatic choice, no binding, a certain
+// one.
+enum class CpuBind { kUnsaid, kNone, kBinds };
+
+CpuBind cpu_bind_of(std::string_view value);
+
 struct SrunLine {
   bool has_dist_train = false;
   std::string dist_train;         // value of the last --dist-train; "" for the bare option
   bool kills_on_bad_exit = false; // the user said -K or --kill-on-bad-exit, with whatever value
-  bool interactive = false;       // salloc's own srun, which runs the user's shell on a node
+  CpuBind cpu_bind = CpuBind::kUnsaid; // of the last --cpu-bind
+  bool interactive = false;            // salloc's own srun, which runs the user's shell on a node
 };
 
 // Options before the program's name, in every component of a heterogeneous step (":").

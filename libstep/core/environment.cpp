@@ -122,8 +122,11 @@ EnvPlan task_environment(const TaskPlan& plan, const Options& options,
   auto omp = options.omp.value_or(OmpRule{});
   if (omp.kind == OmpRule::kFixed)
     changes.set("OMP_NUM_THREADS", omp.threads);
-  else if (omp.kind == OmpRule::kAuto && plan.cores > 0)
-    changes.set_default("OMP_NUM_THREADS", std::to_string(plan.cores));
+  else if (auto threads = plan.threads > 0 ? plan.threads : plan.cores;
+           omp.kind == OmpRule::kAuto && threads > 0)
+    changes.set_default("OMP_NUM_THREADS", std::to_string(threads));
+  for (const auto& [name, value] : plan.defaults)
+    changes.set_default(name.c_str(), value);
   if (!plan.interface.empty()) {
     changes.set_default("GLOO_SOCKET_IFNAME", plan.interface);
     changes.set_default("TP_SOCKET_IFNAME", plan.interface);

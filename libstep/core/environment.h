@@ -25,14 +25,16 @@ struct TaskPlan {
   std::string layout;         // layout_text(); "" where it is not known or too long
   std::string master_address; // literal address of rank 0's node
   Ports ports;
-  std::string broker;      // srun's address and port for what programs ask of it; "" if none
-  std::string token;       // 32 lower-case hexadecimal digits
-  std::string interface;   // of this node, towards master_address; "" if unknown
-  std::uint32_t cores = 0; // physical cores for this task alone; 0 if unknown
-  std::string jax_devices; // jax_device_ids(); "" leaves the variable alone
-  int store_fd = -1;       // rank 0 only: inherited listening socket on ports.store
-  int port_fd = -1;        // rank 0 only: inherited socket that holds ports.master
-  int jax_fd = -1;         // rank 0 only: inherited socket that holds ports.jax
+  std::string broker;        // srun's address and port for what programs ask of it; "" if none
+  std::string token;         // 32 lower-case hexadecimal digits
+  std::string interface;     // of this node, towards master_address; "" if unknown
+  std::uint32_t cores = 0;   // physical cores for this task alone; 0 if unknown
+  std::string jax_devices;   // jax_device_ids(); "" leaves the variable alone
+  std::uint32_t threads = 0; // for OMP_NUM_THREADS where it is not one a core; 0: cores
+  std::vector<std::pair<std::string, std::string>> defaults; // of placement, where nothing is set
+  int store_fd = -1; // rank 0 only: inherited listening socket on ports.store
+  int port_fd = -1;  // rank 0 only: inherited socket that holds ports.master
+  int jax_fd = -1;   // rank 0 only: inherited socket that holds ports.jax
 };
 
 // An absent value removes the variable.

@@ -5,6 +5,7 @@
 #include "libstep/core/text.h"
 
 #include <algorithm>
+#include <array>
 
 namespace dist_train {
 
@@ -13,6 +14,7 @@ namespace {
 constexpr std::uint32_t kMaxWaitSeconds = 86400;
 // What all voices together say must fit into kMaxOptionText.
 constexpr std::size_t kMaxInterfaces = 512;
+constexpr std::size_t kMaxPath = 255;
 constexpr std::uint32_t kMaxThreads = 4096;
 
 std::optional<PortRange> port_range(std::string_view value) {
@@ -57,6 +59,14 @@ const char* to_text(CheckRule rule) {
   return rule == CheckRule::kEnd ? "end" : rule == CheckRule::kWarn ? "warn" : "off";
 }
 
+constexpr std::array<std::pair<std::string_view, BindRule>, 6> kBindings{
+    {{"auto", BindRule::kAuto},
+     {"gpu", BindRule::kGpu},
+     {"numa", BindRule::kNuma},
+     {"core", BindRule::kCore},
+     {"keep", BindRule::kKeep},
+     {"none", BindRule::kNone}}};
+
 template <typename T>
 bool store(std::optional<T>& member, std::optional<T> value) {
   if (value)
@@ -95,6 +105,18 @@ bool set_value(Options& options, Key key, std::string_view value) {
   case Key::kLimits:
     return store(options.limits,
                  either(value, "keep", LimitRule::kKeep, "raise", LimitRule::kRaise));
+  case Key::kBind:
+    for (const auto& [word, rule] : kBindings)
+      if (value == word) {
+        options.bind = rule;
+        return true;
+      }
+    return false;
+  case Key::kTopology:
+    if (!value.starts_with('/') || value.size() > kMaxPath)
+      return false;
+    options.topology = value;
+    return true;
   case Key::kChecks:
     for (auto rule : {CheckRule::kEnd, CheckRule::kWarn, CheckRule::kOff})
       if (value == to_text(rule)) {
@@ -116,6 +138,12 @@ bool set_value(Options& options, Key key, std::string_view value) {
 std::optional<std::string> value_text(const Options& options, Key key) {
   if (key == Key::kEnv && options.env)
     return *options.env == EnvRule::kOurs ? "ours" : "keep";
+  if (key == Key::kBind && options.bind)
+    for (const auto& [word, rule] : kBindings)
+      if (rule == *options.bind)
+        return std::string(word);
+  if (key == Key::kTopology)
+    return options.topology;
   if (key == Key::kPort && options.port)
     return std::to_string(options.port->low) + '-' + std::to_string(options.port->high);
   if (key == Key::kIface)

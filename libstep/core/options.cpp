@@ -216,6 +216,8 @@ Options merge(const Options& over, const Options& under) {
   for (const auto& row : kWords)
     if (row.flag)
       merged.*row.flag = first_of(over.*row.flag, under.*row.flag);
+  merged.bind = first_of(over.bind, under.bind);
+  merged.topology = first_of(over.topology, under.topology);
   merged.env = first_of(over.env, under.env);
   merged.port = first_of(over.port, under.port);
   merged.iface = first_of(over.iface, under.iface);

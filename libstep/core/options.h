@@ -21,6 +21,10 @@ enum class Strategy { kFsdp, kDdp };
 // Whether a MASTER_ADDR or MASTER_PORT that the user exported stays.
 enum class EnvRule { kOurs, kKeep };
 enum class LimitRule { kKeep, kRaise };
+// Where a task runs: on its own cores next to its GPU (where Slurm has bound it already, on those),
+// on such cores in any case, on all of its GPU's NUMA node, on its own cores anywhere, or where
+// Slurm put it. kNone: no placement at all, not even of memory and NICs.
+enum class BindRule { kAuto, kGpu, kNuma, kCore, kKeep, kNone };
 // Nodes that do not fit together: end the step where it could only fail, warn, or say nothing.
 enum class CheckRule { kEnd, kWarn, kOff };
 
@@ -44,6 +48,8 @@ struct Options {
   std::optional<bool> verbose;
   std::optional<bool> dry_run; // shows the table, too
   std::optional<bool> oversubscribe;
+  std::optional<BindRule> bind;
+  std::optional<std::string> topology; // file of hwloc's that stands for the node; "%n" its name
   std::optional<EnvRule> env;
   std::optional<PortRange> port;
   std::optional<std::string> iface; // "auto", or names, prefixes and subnets joined by '+'

@@ -2,12 +2,16 @@
 #include "libstep/os/affinity.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <sched.h>
 #include <set>
 #include <string>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 namespace dist_train {
 
@@ -26,7 +30,65 @@ std::uint32_t core_of(std::uint32_t cpu) {
   return first;
 }
 
+constexpr std::size_t kMaxCpus = 1u << 16; // more than any kernel is built for
+
+using CpuSet = std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)>;
+
+// Empty where there is no memory for it.
+CpuSet set_of(std::size_t count) {
+  CpuSet set(CPU_ALLOC(count), [](cpu_set_t* p) { CPU_FREE(p); });
+  if (set)
+    CPU_ZERO_S(CPU_ALLOC_SIZE(count), set.get());
+  return set;
+}
+
 } // namespace
+
+IdSet reachable_cpus() {
+  auto before = allowed_cpus();
+  auto all = set_of(kMaxCpus);
+  if (before.empty() || !all)
+    return {};
+  auto size = CPU_ALLOC_SIZE(kMaxCpus);
+  for (std::size_t cpu = 0; cpu < kMaxCpus; ++cpu)
+    CPU_SET_S(cpu, size, all.get());
+  // The kernel takes what the cpuset admits of it.
+  if (sched_setaffinity(0, size, all.get()) != 0)
+    return before;
+  auto reach = allowed_cpus();
+  return bind_to_cpus(before) ? reach : IdSet{};
+}
+
+Result<void> bind_to_cpus(const IdSet& cpus) {
+  auto set = set_of(kMaxCpus);
+  if (cpus.empty() || cpus.back() >= kMaxCpus || !set)
+    return Error{"no mask can be made of CPUs '" + id_set_text(cpus) + "'"};
+  auto size = CPU_ALLOC_SIZE(kMaxCpus);
+  for (auto cpu : cpus)
+    CPU_SET_S(cpu, size, set.get());
+  if (sched_setaffinity(0, size, set.get()) != 0)
+    return Error{"cannot bind to CPUs " + id_set_text(cpus) + ": " + std::strerror(errno)};
+  return {};
+}
+
+Result<void> prefer_memory_of(const IdSet& numa) {
+  constexpr std::size_t kBits = 8 * sizeof(unsigned long), kNodes = 1024;
+  constexpr int kPreferred = 1, kPreferredMany = 5; // linux/mempolicy.h
+  std::array<unsigned long, kNodes / kBits> mask{};
+  for (auto node : numa)
+    if (node < kNodes)
+      mask[node / kBits] |= 1ul << (node % kBits);
+  auto set = [&](int mode) { return syscall(SYS_set_mempolicy, mode, mask.data(), kNodes + 1); };
+  if (numa.size() > 1 && set(kPreferredMany) == 0) // Linux 5.15 and later
+    return {};
+  mask = {};
+  if (!numa.empty() && numa.front() < kNodes)
+    mask[numa.front() / kBits] |= 1ul << (numa.front() % kBits);
+  if (numa.empty() || set(kPreferred) != 0)
+    return Error{"cannot prefer memory of NUMA node " + id_set_text(numa) + ": " +
+                 std::strerror(errno)};
+  return {};
+}
 
 IdSet allowed_cpus() {
   IdSet cpus;

@@ -10,6 +10,15 @@ namespace dist_train {
 // OS numbers of the CPUs in the calling thread's mask; empty if it cannot be read.
 IdSet allowed_cpus();
 
+// Those that the thread's mask could be widened to: what a cpuset cgroup leaves of the machine. The
+// mask itself is afterwards as before. Empty if it cannot be found out.
+IdSet reachable_cpus();
+
+// Makes these CPUs the calling thread's mask, or these NUMA nodes the ones its pages are preferred
+// on. The error says why the kernel refused; all stays as it was then.
+Result<void> bind_to_cpus(const IdSet& cpus);
+Result<void> prefer_memory_of(const IdSet& numa);
+
 // How many physical cores these CPUs belong to (at least 1 for a set that is not empty). CPUs whose
 // topology the kernel does not show count as a core each.
 std::uint32_t count_cores(const IdSet& cpus);

@@ -5,9 +5,12 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <fcntl.h>
+#include <optional>
+#include <poll.h>
 #include <string_view>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -16,7 +19,6 @@ namespace dist_train {
 
 namespace {
 
-constexpr rlim_t kCpuSeconds = 10;
 constexpr rlim_t kAddressSpace = rlim_t{2} << 30;
 
 // What the child writes: one of these, the texts with a NUL after each, nothing more.
@@ -34,11 +36,19 @@ bool write_all(int fd, std::string_view text) {
   return true;
 }
 
-std::string read_all(int fd) {
+using Clock = std::chrono::steady_clock;
+
+// What comes until the other end closes; nothing if that takes too long.
+std::optional<std::string> read_all(int fd, Clock::time_point deadline) {
   std::string text;
   std::array<char, 65536> buffer{};
   for (;;) {
-    auto got = read(fd, buffer.data(), buffer.size());
+    auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    pollfd ready{fd, POLLIN, 0};
+    int came = left > 0 ? poll(&ready, 1, static_cast<int>(left)) : 0;
+    if (came == 0)
+      return std::nullopt;
+    auto got = came < 0 ? -1 : read(fd, buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR)
       continue;
     if (got <= 0)
@@ -47,10 +57,17 @@ std::string read_all(int fd) {
   }
 }
 
-[[noreturn]] void child(int fd, const std::function<Result<std::string>()>& work) {
-  for (int number : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL})
+[[noreturn]] void child(int fd, const std::function<Result<std::string>()>& work,
+                        unsigned seconds) {
+  sigset_t ours;
+  sigemptyset(&ours);
+  for (int number : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGALRM}) {
     signal(number, SIG_DFL); // a handler of the caller's would tell of a crash that is none
-  rlimit none{0, 0}, cpu{kCpuSeconds, kCpuSeconds};
+    sigaddset(&ours, number);
+  }
+  sigprocmask(SIG_UNBLOCK, &ours, nullptr);
+  alarm(seconds);
+  rlimit none{0, 0}, cpu{seconds, seconds};
   setrlimit(RLIMIT_CORE, &none);
   setrlimit(RLIMIT_CPU, &cpu);
 #ifndef __SANITIZE_ADDRESS__ // whose shadow takes more
@@ -71,7 +88,7 @@ std::string read_all(int fd) {
 
 } // namespace
 
-Result<std::string> in_child(const std::function<Result<std::string>()>& work) {
+Result<std::string> in_child(const std::function<Result<std::string>()>& work, unsigned seconds) {
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0)
     return Error{std::string("no pipe: ") + std::strerror(errno)};
@@ -80,9 +97,15 @@ Result<std::string> in_child(const std::function<Result<std::string>()>& work) {
   if (pid < 0)
     return Error{std::string("no process: ") + std::strerror(errno)};
   if (pid == 0)
-    child(writing.get(), work);
+    child(writing.get(), work, seconds);
   writing.reset();
-  auto answer = read_all(reading.get());
+  // Its own alarm comes first, unless it sleeps where no signal wakes it: then it is left behind.
+  auto came = read_all(reading.get(), Clock::now() + std::chrono::seconds(seconds + 1));
+  if (!came) {
+    kill(pid, SIGKILL);
+    return Error{"its reading hangs in the kernel"};
+  }
+  const auto& answer = *came;
   int status = 0;
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }

@@ -10,8 +10,10 @@
 
 namespace dist_train {
 
-// Runs `work` in a forked child that may use 10 s of CPU and 2 GiB of address space, and returns
-// its result; an error where the child ends without one.
-Result<std::string> in_child(const std::function<Result<std::string>()>& work);
+// Runs `work` in a forked child that may take `seconds`, as much CPU time and 2 GiB of address
+// space, and returns its result; an error where the child ends without one, or hangs even in the
+// kernel.
+Result<std::string> in_child(const std::function<Result<std::string>()>& work,
+                             unsigned seconds = 10);
 
 } // namespace dist_train

@@ -43,5 +43,20 @@ TEST(Decide, TakesTheHighestVoiceThatSpeaks) {
   }
 }
 
+TEST(Decision, WhatTheUserAskedOfSlurmStaysWhereSlurmPutsIt) {
+  auto bind = [](const char* line, CpuBind cpu_bind) {
+    Voices voices;
+    voices.line = *parse_options(line);
+    voices.plugstack = *parse_options("bind=gpu", OptionSource::kPlugstack);
+    return decide(voices, cpu_bind).bind;
+  };
+  EXPECT_EQ(bind("on", CpuBind::kUnsaid), BindRule::kGpu);
+  EXPECT_EQ(bind("on", CpuBind::kBinds), BindRule::kKeep);
+  EXPECT_EQ(bind("bind=numa", CpuBind::kBinds), BindRule::kKeep);
+  EXPECT_EQ(bind("on", CpuBind::kNone), BindRule::kKeep);
+  EXPECT_EQ(bind("bind=numa", CpuBind::kNone), BindRule::kNuma); // Slurm does not, we do
+  EXPECT_EQ(bind("bind=none", CpuBind::kBinds), BindRule::kNone);
+}
+
 } // namespace
 } // namespace dist_train

@@ -18,7 +18,7 @@ TEST_F(Plugin, ExportsWhatSlurmLooksForAndNothingElse) {
             (std::set<std::string>{"plugin_name", "plugin_type", "plugin_version",
                                    "spank_plugin_version", "slurm_spank_init",
                                    "slurm_spank_init_post_opt", "slurm_spank_local_user_init",
-                                   "slurm_spank_task_init", "slurm_spank_exit"}));
+                                   "slurm_spank_task_init", "slurm_spank_task_init_privileged", "slurm_spank_exit"}));
   EXPECT_STREQ(static_cast<const char*>(dlsym(handle_, "plugin_type")), "spank");
   EXPECT_STREQ(static_cast<const char*>(dlsym(handle_, "plugin_name")), "dist_train");
   EXPECT_EQ(*static_cast<const unsigned*>(dlsym(handle_, "plugin_version")),

@@ -43,6 +43,23 @@ TEST(SrunLine, FindsTheOptionBeforeTheProgramOnly) {
   }
 }
 
+TEST(SrunLine, TellsWhatTheUserWantsOfCpuBind) {
+  using Line = std::vector<std::string>;
+  const std::pair<Line, CpuBind> cases[] = {
+      {{"-n2", "x", "--cpu-bind=cores"}, CpuBind::kUnsaid},
+      {{"--cpu-bind=cores", "x"}, CpuBind::kBinds},
+      {{"--cpu-bind", "verbose,mask_cpu:0xf,0xf0", "x"}, CpuBind::kBinds},
+      {{"--cpu_bind", "v,map_cpu:0,1", "x"}, CpuBind::kBinds},
+      {{"--cpu-bind=verbose", "x"}, CpuBind::kUnsaid},
+      {{"--cpu-bind=quiet,None", "x"}, CpuBind::kNone},
+      {{"--cpu-bind=cores", "--cpu-b=none", "x"}, CpuBind::kNone},
+      {{"--cpus-per-task", "2", "x"}, CpuBind::kUnsaid},
+      {{"--cpu-bind"}, CpuBind::kUnsaid},
+  };
+  for (const auto& [arguments, bind] : cases)
+    EXPECT_EQ(read_srun_line(arguments).cpu_bind, bind) << testing::PrintToString(arguments);
+}
+
 TEST(SrunPorts, AreReadAsSlurmReadsItsFile) {
   EXPECT_EQ(srun_port_range("A=1\n SrunPortRange = 60001-63000 # why\n"),
             (PortRange{60001, 63000}));

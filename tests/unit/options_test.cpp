@@ -47,7 +47,7 @@ TEST(Options, RefusesWithTheWordACaretAndTheNearest) {
            Case{"fspd", "unknown word 'fspd'",
                 "  fspd\n  ^~~~   did you mean 'fsdp'?  --dist-train=help lists all"},
            Case{"verbose,bnid=gpu", "unknown key 'bnid'",
-                "  verbose,bnid=gpu\n          ^~~~   --dist-train=help lists all"},
+                "  verbose,bnid=gpu\n          ^~~~   did you mean 'bind'?  --dist-train=help lists all"},
            Case{"wiat=3", "unknown key 'wiat'",
                 "  wiat=3\n  ^~~~   did you mean 'wait'?  --dist-train=help lists all"},
            Case{"mode=torhc", "unknown value 'torhc' of mode",
@@ -100,7 +100,8 @@ TEST(Options, RefusesBadValues) {
                           ",",
                           "lightning",
                           "zero2",
-                          "bind=gpu",
+                          "bind=gpus",
+                          "topology=/site.xml",
                           "="})
     EXPECT_FALSE(parse_options(bad)) << bad;
   // "on,iface=..." of the greatest length would be longer as srun's canonical text.
