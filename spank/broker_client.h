@@ -49,8 +49,8 @@ std::chrono::milliseconds longest_pause(const Report& report);
 // Repeats the report until the answer is not kPending, at growing intervals, or nothing new has
 // been heard for `limit`, or what it waits for has been found another way, as `found` tells, which
 // is called every few seconds (then the last answer, still kPending). The one place where a task
-// may wait long: Slurm cannot end a task before it runs its program, and takes a node out of
-// service whose tasks do not end. So it returns as soon as srun is gone.
+// may wait long: as Slurm takes a node out of service whose tasks do not end, it returns as soon as
+// srun is gone.
 Exchange ask(const BrokerAddress& broker, const Report& report, std::chrono::seconds limit,
              const std::function<bool()>& found = {});
 

@@ -39,8 +39,10 @@ std::chrono::seconds patience(std::chrono::seconds wait) {
 }
 
 [[noreturn]] void fail(const Error& error) {
-  if (!error.message.empty())
+  if (!error.message.empty()) {
     log_error(error);
+    let_slurm_read();
+  }
   _exit(1);
 }
 

@@ -5,7 +5,10 @@
 #include "spank/export.h"
 
 #include <cerrno>
+#include <chrono>
 #include <string>
+#include <sys/ioctl.h>
+#include <thread>
 #include <unistd.h>
 
 namespace dist_train {
@@ -22,6 +25,15 @@ void log_error(const Error& error) {
 }
 
 void tell_user(std::string_view text) { write_to_user("dist-train: " + std::string(text) + '\n'); }
+
+void let_slurm_read() {
+  int unread = 0;
+  for (int tries = 0; tries < 50; ++tries) {
+    if (ioctl(STDERR_FILENO, FIONREAD, &unread) != 0 || unread == 0)
+      return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
 
 void write_to_user(std::string_view text) {
   while (!text.empty()) {

@@ -16,6 +16,10 @@ void log_error(const Error& error);
 // on nothing below error level from a node.
 void tell_user(std::string_view text);
 
+// From a task's child: waits until slurmstepd has taken what was said, half a second at most. Who
+// ends sooner may be heard of after its step is gone, or never.
+void let_slurm_read();
+
 // The text as it is on stderr, in one write as far as the kernel takes it.
 void write_to_user(std::string_view text);
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "spank/watchdog.h"
 
+#include <array>
 #include <csignal>
 #include <string_view>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 namespace dist_train {
@@ -12,6 +14,7 @@ namespace {
 unsigned limit_seconds = 0; // 0: there is none
 struct sigaction action_before;
 sigset_t mask_before;
+std::array<char, 16> name_before;
 
 void end_process(int) {
   constexpr std::string_view kText =
@@ -31,6 +34,8 @@ Watchdog::Watchdog(std::chrono::seconds limit) {
   sigemptyset(&alarm_only);
   sigaddset(&alarm_only, SIGALRM);
   sigprocmask(SIG_UNBLOCK, &alarm_only, &mask_before);
+  prctl(PR_GET_NAME, name_before.data());
+  prctl(PR_SET_NAME, "dist-train");
   limit_seconds = static_cast<unsigned>(limit.count());
   alarm(limit_seconds);
 }
@@ -43,6 +48,7 @@ void Watchdog::still_alive() {
 Watchdog::~Watchdog() {
   alarm(0);
   limit_seconds = 0;
+  prctl(PR_SET_NAME, name_before.data());
   sigprocmask(SIG_SETMASK, &mask_before, nullptr);
   sigaction(SIGALRM, &action_before, nullptr);
 }

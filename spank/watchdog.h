@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A task's child that is stuck in here is ended: nobody else would do it before the job's end.
+// A task's child that waits or is stuck in here can be ended: by Slurm, and else by itself.
 #pragma once
 
 #include <chrono>
@@ -7,8 +7,10 @@
 namespace dist_train {
 
 // Ends the process with a message and exit code 1 when it lives longer than `limit` and nothing
-// shows that it is waiting rather than stuck. One at a time, in a process of one thread; it takes
-// over SIGALRM and puts everything back.
+// shows that it is waiting rather than stuck. Meanwhile the process has a name of its own: where
+// Slurm tracks processes by their parents (proctrack/linuxproc), it spares those called slurmstepd
+// when it ends a step. One at a time, in a process of one thread; it takes over SIGALRM and puts
+// everything back.
 class Watchdog {
 public:
   explicit Watchdog(std::chrono::seconds limit);

@@ -255,6 +255,15 @@ starts_walled() {
   done
 }
 
+@test "a layout that only srun knows, and rank 0's node alone does not reach it: the step ends in seconds" {
+  user sh -c 'printf "node01\nnode02\n" >hosts'
+  walled swallow node01 env SLURM_HOSTFILE=hosts srun --hold -m arbitrary -n2 --dist-train true
+  echo "$stderr; $took s"
+  [ "$status" -ne 0 ]
+  [ "$took" -le 15 ]
+  [[ $stderr == *"node01 (rank 0): cannot tell the other ranks where it is: cannot connect to 10.77.0.254:"* ]]
+}
+
 # A step that waits, because node03's slurmd does: begin_waiting starts it, end_waiting lets it go on.
 begin_waiting() {
   user sh -c 'rm -rf reports; printf "node02\nnode01\nnode03\n" >hosts'
@@ -282,6 +291,17 @@ all_met() {
   all_met
 }
 questions_wait() { [ "$(root ss -ltnH "( sport = :$(broker_port) )" | awk '{ print $2 }')" -gt 0 ]; }
+
+@test "a step is cancelled while its nodes ask srun: their tasks are gone in seconds" {
+  begin_waiting
+  [ "$(root pgrep -cx dist-train)" = 2 ]
+  root scancel --user="$("$cluster" user)"
+  eventually 10 none_asks
+  end_waiting
+  wait $waiting || true
+  eventually 20 no_tasks
+}
+none_asks() { ! root pgrep -x dist-train >/dev/null; }
 
 @test "srun is killed while nodes ask it: the tasks are gone in seconds" {
   begin_waiting
