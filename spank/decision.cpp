@@ -23,7 +23,7 @@ Options decide(const Voices& voices, CpuBind cpu_bind) {
     decided = merge(*voices.environment, decided);
   if (voices.line)
     decided = on_command_line(*voices.line, decided);
-  if (!decided.mode)
+  if (!decided.mode || (voices.by_launcher && !voices.line))
     decided.mode = Mode::kOff;
   // A mask that the user asked of Slurm stays. --cpu-bind=none leaves the binding to whoever says
   // bind= on the same line.

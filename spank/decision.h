@@ -14,6 +14,9 @@ struct Voices {
   std::optional<Options> environment; // SLURM_DIST_TRAIN
   std::optional<Options> inherited;   // sbatch's or salloc's command line
   std::optional<Options> plugstack;
+  // A launcher started srun for daemons of its own, whose children would take what the daemon has
+  // for their own rank: only srun's line counts.
+  bool by_launcher = false;
 };
 
 // The merged options, always with a mode: kOff when nobody switched the step on. The option itself

@@ -126,6 +126,7 @@ int init(bool in_srun, const std::vector<std::string>& plugstack) {
     }
     auto line = read_srun_line(own_arguments());
     fresh->in_salloc = line.interactive;
+    fresh->voices.by_launcher = line.by_launcher;
     fresh->cpu_bind = line.cpu_bind;
     // "none" in there is no wish of the user's: Slurm leaves it in the tasks of an outer step.
     if (const char* variable = std::getenv("SLURM_CPU_BIND");

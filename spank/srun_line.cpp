@@ -63,6 +63,16 @@ constexpr std::string_view kLongWithoutValue[]{"async",
                                                "whole",
                                                "x11"};
 
+// What mpirun (Open MPI, MPICH, Intel MPI) lets srun start on each node.
+constexpr std::string_view kLauncherDaemons[]{"orted", "prted", "hydra_bstrap_proxy",
+                                              "hydra_pmi_proxy"};
+
+bool is_launcher_daemon(std::string_view program) {
+  auto name = program.substr(program.find_last_of('/') + 1); // npos + 1 is 0
+  return std::find(std::begin(kLauncherDaemons), std::end(kLauncherDaemons), name) !=
+         std::end(kLauncherDaemons);
+}
+
 // getopt_long takes an unambiguous beginning for the whole name.
 bool abbreviates(std::string_view name, std::string_view full, std::size_t least) {
   return name.size() >= least && full.starts_with(name);
@@ -77,10 +87,13 @@ public:
       if (argument == ":") {
         in_options = true; // the next component's options
       } else if (in_options) {
-        if (argument == "--" || argument.size() < 2 || argument[0] != '-')
+        if (argument == "--" || argument.size() < 2 || argument[0] != '-') {
           in_options = false;
-        else if (argument[1] == '-' ? long_option(argument.substr(2))
-                                    : short_options(argument.substr(1))) {
+          auto program = i + (argument == "--" ? 1 : 0);
+          if (program < arguments.size() && is_launcher_daemon(arguments[program]))
+            line_.by_launcher = true;
+        } else if (argument[1] == '-' ? long_option(argument.substr(2))
+                                      : short_options(argument.substr(1))) {
           if (++i < arguments.size() && cpu_bind_follows_)
             line_.cpu_bind = cpu_bind_of(arguments[i]);
           cpu_bind_follows_ = false;
@@ -108,6 +121,8 @@ private:
     }
     if (abbreviates(name, "interactive", 3))
       line_.interactive = true;
+    if (abbreviates(name, "external-launcher", 3))
+      line_.by_launcher = true;
     return equals == option.npos &&
            std::none_of(std::begin(kLongWithoutValue), std::end(kLongWithoutValue),
                         [&](std::string_view full) { return abbreviates(name, full, 3); });

@@ -21,6 +21,7 @@ struct SrunLine {
   bool kills_on_bad_exit = false; // the user said -K or --kill-on-bad-exit, with whatever value
   CpuBind cpu_bind = CpuBind::kUnsaid; // of the last --cpu-bind
   bool interactive = false;            // salloc's own srun, which runs the user's shell on a node
+  bool by_launcher = false; // mpirun or its like called srun to start its daemons, not ranks
 };
 
 // Options before the program's name, in every component of a heterogeneous step (":").

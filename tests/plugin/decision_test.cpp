@@ -43,6 +43,20 @@ TEST(Decide, TakesTheHighestVoiceThatSpeaks) {
   }
 }
 
+TEST(Decision, DaemonsOfALauncherAreNoRanks) {
+  auto mode = [](const char* line, const char* environment, const char* inherited) {
+    Voices voices{voice(line, OptionSource::kCommandLine),
+                  voice(environment, OptionSource::kEnvironment),
+                  voice(inherited, OptionSource::kCommandLine),
+                  voice("default=on", OptionSource::kPlugstack)};
+    voices.by_launcher = true;
+    return decide(voices).mode;
+  };
+  EXPECT_EQ(mode(nullptr, "on", "fsdp"), Mode::kOff);
+  EXPECT_EQ(mode(nullptr, nullptr, nullptr), Mode::kOff);
+  EXPECT_EQ(mode("", nullptr, nullptr), Mode::kTorch);
+}
+
 TEST(Decision, WhatTheUserAskedOfSlurmStaysWhereSlurmPutsIt) {
   auto bind = [](const char* line, CpuBind cpu_bind) {
     Voices voices;

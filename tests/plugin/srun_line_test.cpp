@@ -60,6 +60,24 @@ TEST(SrunLine, TellsWhatTheUserWantsOfCpuBind) {
     EXPECT_EQ(read_srun_line(arguments).cpu_bind, bind) << testing::PrintToString(arguments);
 }
 
+TEST(SrunLine, KnowsTheDaemonsOfLaunchers) {
+  using Line = std::vector<std::string>;
+  const std::pair<Line, bool> cases[] = {
+      {{"--external-launcher", "-N2", "x"}, true},
+      {{"--ext", "x"}, true},
+      {{"--ex", "x"}, false}, // ambiguous to Slurm
+      {{"--exact", "-N2", "x"}, false},
+      {{"--exclusive", "x"}, false},
+      {{"-N", "2", "--kill-on-bad-exit", "/opt/ompi/bin/orted", "-mca", "x"}, true},
+      {{"-n2", "--", "prted"}, true},
+      {{"-n1", "a", ":", "-n1", "hydra_bstrap_proxy"}, true},
+      {{"-n2", "python", "orted"}, false},
+      {{"--"}, false},
+  };
+  for (const auto& [arguments, daemons] : cases)
+    EXPECT_EQ(read_srun_line(arguments).by_launcher, daemons) << testing::PrintToString(arguments);
+}
+
 TEST(SrunPorts, AreReadAsSlurmReadsItsFile) {
   EXPECT_EQ(srun_port_range("A=1\n SrunPortRange = 60001-63000 # why\n"),
             (PortRange{60001, 63000}));

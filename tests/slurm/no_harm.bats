@@ -85,6 +85,15 @@ nothing_of_ours() { ! grep -E '^(RANK|WORLD_SIZE|MASTER_|LOCAL_RANK|DIST_TRAIN|S
   [ "$(user cat rank)" = 0 ] # the step in the shell asked, by way of salloc
 }
 
+@test "the daemons that mpirun starts in a job that asks are left alone, and so are its ranks" {
+  user sh -c 'printf "#!/bin/sh\nenv\n" >orted; chmod +x orted'
+  run -0 user sbatch --dist-train --wait -N2 --output=daemons --wrap 'srun --kill-on-bad-exit -N2 -n2 ./orted'
+  [ "$(grep -c '^SLURM_PROCID=' "$(user sh -c 'echo $PWD')/daemons")" = 2 ]
+  nothing_of_ours "$(user sh -c 'echo $PWD')/daemons"
+  run -0 user srun -N2 -n2 --dist-train ./orted # whoever says so gets it
+  [ "$(grep -c '^WORLD_SIZE=2' <<<"$output")" = 2 ]
+}
+
 @test "--mpi=none, pmi2 and pmix alike" {
   local all="none pmi2 pmix"
   [ "${DIST_TRAIN_SLURM:-22.05}" = 22.05 ] || all="none pmi2" # the other releases come without PMIx
