@@ -49,9 +49,10 @@ const std::string* variable(const SlurmFacts& facts, std::string_view name) {
   return found == facts.environment.end() ? nullptr : &found->second;
 }
 
-bool user_bound(const SlurmFacts& facts, std::string_view name) {
-  const auto* type = variable(facts, name);
-  return type && !type->empty() && !type->starts_with("none");
+// Slurm tells the type of --mem-bind where somebody said it; "none" is a wish, too.
+bool memory_is_bound(const SlurmFacts& facts) {
+  const auto* type = variable(facts, "SLURM_MEM_BIND_TYPE");
+  return type && !type->empty();
 }
 
 // Whether the job has every CPU of the node, so that nobody else is in the way.
@@ -98,7 +99,7 @@ TaskShare share_on(const Machine& machine, const Options& options, const SlurmFa
   view.mask = allowed_cpus();
   view.reach = reachable_cpus();
   view.whole_node = whole_node(facts, all_cpus(machine).size());
-  view.bind_memory = !user_bound(facts, "SLURM_MEM_BIND_TYPE");
+  view.bind_memory = !memory_is_bound(facts);
   auto devices = task_devices(facts.environment, view.local_tasks, gpu_vendor());
   view.gpus_isolated = devices.isolated;
   std::string list;

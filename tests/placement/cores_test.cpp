@@ -94,6 +94,12 @@ TEST(Cores, CpusNumberedAlternately) {
             (Texts{"0,2,4,6,8,10,12,14,16,18,20,22", "1,3,5,13,15,17", "7,9,11,19,21,23"}));
 }
 
+TEST(Cores, CoresOfDifferentSizesAreWholeToo) {
+  auto machine = own_machine("unlike cores");
+  EXPECT_EQ(cpus_of(plan_placement(machine, all_gpus(machine, 2))),
+            (Texts{"0-9", "10-11,13,15-16"}));
+}
+
 TEST(Cores, MoreTasksThanCoresShareThoseNextToThem) {
   auto machine = own_machine("more GPUs than cores");
   auto plan = plan_placement(machine, all_gpus(machine, 16));

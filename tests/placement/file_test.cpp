@@ -124,6 +124,38 @@ TEST(HwlocXml, MemoryThatIsNotForPrograms) {
   EXPECT_EQ(numa_of(machine, {0}), IdSet{0});
 }
 
+// hwloc 3 reads it no more.
+TEST(HwlocXml, OfTheFirstReleaseIsReadWhereHwlocDoes) {
+  auto sets = [](const std::string& cpus) {
+    return " cpuset=\"" + cpus + "\" complete_cpuset=\"" + cpus + "\" online_cpuset=\"" + cpus +
+           "\" allowed_cpuset=\"" + cpus +
+           "\" nodeset=\"0x1\" complete_nodeset=\"0x1\" allowed_nodeset=\"0x1\"";
+  };
+  std::string text =
+      "<?xml version=\"1.0\"?>\n<!DOCTYPE topology SYSTEM \"hwloc.dtd\">\n<topology>\n"
+      "<object type=\"Machine\" os_index=\"0\"" +
+      sets("0x3") + ">\n<object type=\"NUMANode\" os_index=\"0\"" + sets("0x3") +
+      " local_memory=\"1073741824\">\n";
+  for (const char* cpu : {"0", "1"})
+    text += std::string("<object type=\"Core\" os_index=\"") + cpu + "\"" +
+            sets(*cpu == '0' ? "0x1" : "0x2") + "><object type=\"PU\" os_index=\"" + cpu + "\"" +
+            sets(*cpu == '0' ? "0x1" : "0x2") + "/></object>\n";
+  text += "<object type=\"Bridge\" os_index=\"0\" bridge_type=\"0-1\" depth=\"0\" "
+          "bridge_pci=\"0000:[00-1f]\"><object type=\"PCIDev\" os_index=\"4096\" "
+          "pci_busid=\"0000:01:00.0\" pci_type=\"0302 [10de:15f8] [0000:0000] a1\" "
+          "pci_link_speed=\"0.000000\"/></object>\n</object></object></topology>\n";
+  Scratch scratch;
+  auto machine = read_machine(scratch.write("machine.xml", text));
+  if (!machine) {
+    EXPECT_NE(machine.error().message.find("XML of hwloc 1"), std::string::npos)
+        << machine.error().message;
+    return;
+  }
+  ASSERT_EQ(machine->gpus.size(), 1u);
+  EXPECT_EQ(machine->gpus[0].pci.cpus, (IdSet{0, 1}));
+  EXPECT_EQ(machine->gpus[0].pci.numa, IdSet{0});
+}
+
 // Before hwloc named them, nodes of a GPU or of memory behind a link looked like others.
 TEST(HwlocXml, ANodeWithoutCpusOfItsOwnIsNotForPrograms) {
   xml::Machine document;

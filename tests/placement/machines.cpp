@@ -192,6 +192,45 @@ std::string two_fabrics() {
          nic("0000:92:00.0", "mlx5_3", where(1));
 }
 
+// The only adapter is far from every GPU, and a slow Ethernet port is near one.
+std::string far_adapter() {
+  auto text = regular_cpus(1, 4, 6, 2);
+  for (unsigned i = 0; i < 3; ++i)
+    text += "gpu 0000:" + hex2(0x10 + i * 0x20) + ":00.0 id=1002:66a1" +
+            place(i, "", i, node_cpus(1, 4, 6, 2, i)) + "\n";
+  return text + nic("0000:a1:00.0", "mlx5_0", place(3, "", 3, node_cpus(1, 4, 6, 2, 3))) +
+         "nic 0000:11:00.0 id=8086:1521 class=0200" + place(0, "", 0, node_cpus(1, 4, 6, 2, 0)) +
+         " net=eno1 port=1:active:ethernet:1000\n";
+}
+
+// Sixteen GPUs behind switches of switches, four to a NIC; nodes lie as far apart as packages.
+std::string sixteen_gpus() {
+  auto text = regular_cpus(2, 1, 24, 2);
+  for (unsigned i = 0; i < 16; ++i) {
+    auto host = i / 8, tree = i / 4;
+    auto up = "0000:" + hex2(0x10 + host * 0x80) + ":00.0/0000:" + hex2(0x11 + tree * 0x20) + ":0";
+    auto cpus = node_cpus(2, 1, 24, 2, host);
+    text +=
+        gpu("0000:" + hex2(0x34 + (i ^ 5) * 4) + ":00.0",
+            place(host,
+                  up + "0.0/0000:" + hex2(0x14 + tree * 0x20) + ":0" + std::to_string(i % 4) + ".0",
+                  host, cpus));
+    if (i % 4 == 0)
+      text += nic("0000:" + hex2(0x12 + tree * 0x20) + ":00.0", "mlx5_" + std::to_string(9 - tree),
+                  place(host, up + "1.0", host, cpus));
+  }
+  return text;
+}
+
+// One-threaded cores beside two-threaded ones, and CPUs that are offline.
+std::string unlike_cores() {
+  auto cpus = std::string("0-11,13,15-16");
+  return "numa 0 package=0 cpus=" + cpus +
+         "\ncores package=0 cache=0 0-1 2-3 4-5 6-7\ncores package=0 cache=1 8 9 10 11\n"
+         "cores package=0 cache=2 13 15 16\n" +
+         gpu("0000:01:00.0", place(0, "", 0, cpus)) + gpu("0000:02:00.0", place(0, "", 0, cpus));
+}
+
 // Ordinary and fast memory in each quarter of one package, no GPU.
 std::string two_memories() {
   auto text = regular_cpus(1, 4, 17, 4);
@@ -320,6 +359,9 @@ const std::vector<std::pair<std::string, std::string>>& own_machines() {
       {"more GPUs than cores", more_gpus_than_cores()},
       {"two fabrics", two_fabrics()},
       {"two memories", two_memories()},
+      {"far adapter", far_adapter()},
+      {"sixteen GPUs", sixteen_gpus()},
+      {"unlike cores", unlike_cores()},
       {"alternating CPUs", alternating_cpus()},
       {"accelerated Ethernet", accelerated_ethernet()},
       {"switch in the NIC", switch_in_the_nic()},

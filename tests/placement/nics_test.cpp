@@ -82,6 +82,23 @@ TEST(Nics, OneForAllAndNeverASlowEthernetPort) {
   EXPECT_EQ(plan_all(own_machine("all on one package")).tasks[0].ucx_device, "");
 }
 
+TEST(Nics, AFarAdapterIsBetterThanANearSlowPort) {
+  EXPECT_EQ(nics_on("far adapter"), (Texts{"mlx5_0 SYS", "mlx5_0 SYS", "mlx5_0 SYS"}));
+}
+
+TEST(Nics, FourGpusOfSixteenShareTheNicOfTheirSwitch) {
+  auto machine = own_machine("sixteen GPUs");
+  auto plan = plan_all(machine);
+  std::map<std::string, int> users;
+  for (const auto& text : nics_of(machine, plan))
+    ++users[text];
+  EXPECT_EQ(users,
+            (std::map<std::string, int>{
+                {"mlx5_6 PXB", 4}, {"mlx5_7 PXB", 4}, {"mlx5_8 PXB", 4}, {"mlx5_9 PXB", 4}}));
+  for (const auto& task : plan.tasks)
+    EXPECT_EQ(task.cores, 3u);
+}
+
 TEST(Nics, CloudAdaptersWantNoVariables) {
   EXPECT_EQ(nics_on("cloud adapter"),
             (Texts{"rdmap197s0 SYS", "rdmap197s0 SYS", "rdmap197s0 NODE", "rdmap197s0 NODE"}));

@@ -10,9 +10,17 @@ namespace {
 // Numbers of objects, filled in when the document is complete.
 constexpr const char* kIndex = "gp_index=\"#\"";
 
-std::string bits(unsigned value) {
-  char text[16];
-  std::snprintf(text, sizeof text, "0x%08x", value);
+// Bits first..first+count-1, in words of 32 with the lowest last.
+std::string bits(unsigned first, unsigned count) {
+  std::string text;
+  for (unsigned word = 0; word * 32 < first + count; ++word) {
+    unsigned value = 0;
+    for (unsigned bit = 0; bit < 32; ++bit)
+      value |= (word * 32 + bit >= first && word * 32 + bit < first + count ? 1u : 0u) << bit;
+    char hex[16];
+    std::snprintf(hex, sizeof hex, "0x%08x", value);
+    text.insert(0, word == 0 ? hex : std::string(hex) + ",");
+  }
   return text;
 }
 
@@ -25,15 +33,16 @@ std::string object(const std::string& attributes, const std::string& inside) {
   return "<object " + attributes + " " + kIndex + ">\n" + inside + "</object>\n";
 }
 
-std::string package(unsigned number, const std::string& memory, const std::string& devices) {
-  auto cpus = bits(3u << (2 * number)), node = bits(1u << number);
+std::string package(unsigned number, unsigned cores, const std::string& memory,
+                    const std::string& devices) {
+  auto cpus = bits(cores * number, cores), node = bits(number, 1);
   auto index = std::to_string(number);
   auto inside = object("type=\"NUMANode\" os_index=\"" + index + "\"" + sets(cpus, node) +
                            "local_memory=\"1073741824\"",
                        "<page_type size=\"4096\" count=\"262144\"/>\n") +
                 memory;
-  for (unsigned cpu = 2 * number; cpu < 2 * number + 2; ++cpu) {
-    auto own = sets(bits(1u << cpu), node);
+  for (unsigned cpu = cores * number; cpu < cores * (number + 1); ++cpu) {
+    auto own = sets(bits(cpu, 1), node);
     inside += object("type=\"Core\" os_index=\"" + std::to_string(cpu) + "\"" + own,
                      object("type=\"PU\" os_index=\"" + std::to_string(cpu) + "\"" + own, ""));
   }
@@ -44,11 +53,12 @@ std::string package(unsigned number, const std::string& memory, const std::strin
 
 std::string document(const Machine& machine) {
   auto nodes = machine.memory.empty() ? "0x00000003" : "0x0000000f";
-  auto body =
-      object("type=\"Machine\" os_index=\"0\"" + sets("0x0000000f", nodes) + "allowed_cpuset=\"" +
-                 machine.allowed_cpus + "\" allowed_nodeset=\"" + nodes + "\"",
-             machine.infos + package(0, machine.memory, machine.devices[0]) +
-                 package(1, "", machine.devices[1]) + machine.rootless);
+  auto cpus = bits(0, 2 * machine.cores);
+  auto allowed = machine.allowed_cpus.empty() ? cpus : machine.allowed_cpus;
+  auto body = object("type=\"Machine\" os_index=\"0\"" + sets(cpus, nodes) + "allowed_cpuset=\"" +
+                         allowed + "\" allowed_nodeset=\"" + nodes + "\"",
+                     machine.infos + package(0, machine.cores, machine.memory, machine.devices[0]) +
+                         package(1, machine.cores, "", machine.devices[1]) + machine.rootless);
   unsigned number = 0;
   for (auto at = body.find('#'); at != body.npos; at = body.find('#', at))
     body.replace(at, 1, std::to_string(++number));
@@ -91,7 +101,7 @@ std::string info(const std::string& name, const std::string& value) {
 
 std::string memory_node(unsigned number, const std::string& cpuset, const std::string& subtype) {
   return object("type=\"NUMANode\" os_index=\"" + std::to_string(number) + "\"" +
-                    sets(cpuset, bits(1u << number)) + "local_memory=\"1073741824\"" +
+                    sets(cpuset, bits(number, 1)) + "local_memory=\"1073741824\"" +
                     (subtype.empty() ? "" : " subtype=\"" + subtype + "\""),
                 "");
 }

@@ -7,14 +7,15 @@
 
 namespace dist_train::xml {
 
-// A machine of two packages with a NUMA node, two cores and CPUs 2p, 2p+1 each. `devices` hang on
+// A machine of two packages with a NUMA node and `cores` cores of one CPU each. `devices` hang on
 // the packages, by number; `rootless` ones on the machine itself. Inside a package there may be
-// more memory nodes.
+// more memory nodes. `allowed_cpus` "" means all.
 struct Machine {
+  unsigned cores = 2; // of a package
   std::vector<std::string> devices = {"", ""};
   std::string rootless;
   std::string memory; // in the first package
-  std::string allowed_cpus = "0x0000000f";
+  std::string allowed_cpus;
   std::string infos;
 };
 std::string document(const Machine& machine);
