@@ -12,11 +12,11 @@ namespace dist_train {
 namespace {
 
 unsigned limit_seconds = 0; // 0: there is none
-struct sigaction action_before;
+struct sigaction alarm_before, term_before;
 sigset_t mask_before;
 std::array<char, 16> name_before;
 
-void end_process(int) {
+void end_stuck(int) {
   constexpr std::string_view kText =
       "dist-train: this task is stuck in the plugin and is ended; look at its node's name service "
       "and file systems\n";
@@ -24,12 +24,20 @@ void end_process(int) {
   _exit(1);
 }
 
+void end_quietly(int) { _exit(1); }
+
+struct sigaction calling(void (*handler)(int)) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  return action;
+}
+
 } // namespace
 
 Watchdog::Watchdog(std::chrono::seconds limit) {
-  struct sigaction action {};
-  action.sa_handler = end_process;
-  sigaction(SIGALRM, &action, &action_before);
+  auto on_alarm = calling(end_stuck), on_term = calling(end_quietly);
+  sigaction(SIGALRM, &on_alarm, &alarm_before);
+  sigaction(SIGTERM, &on_term, &term_before);
   sigset_t alarm_only; // slurmstepd blocks it
   sigemptyset(&alarm_only);
   sigaddset(&alarm_only, SIGALRM);
@@ -50,7 +58,8 @@ Watchdog::~Watchdog() {
   limit_seconds = 0;
   prctl(PR_SET_NAME, name_before.data());
   sigprocmask(SIG_SETMASK, &mask_before, nullptr);
-  sigaction(SIGALRM, &action_before, nullptr);
+  sigaction(SIGALRM, &alarm_before, nullptr);
+  sigaction(SIGTERM, &term_before, nullptr);
 }
 
 } // namespace dist_train

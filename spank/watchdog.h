@@ -9,8 +9,9 @@ namespace dist_train {
 // Ends the process with a message and exit code 1 when it lives longer than `limit` and nothing
 // shows that it is waiting rather than stuck. Meanwhile the process has a name of its own: where
 // Slurm tracks processes by their parents (proctrack/linuxproc), it spares those called slurmstepd
-// when it ends a step. One at a time, in a process of one thread; it takes over SIGALRM and puts
-// everything back.
+// when it ends a step. On SIGTERM it ends with 1 as well, which hides no other task's exit code
+// from srun, whose own is the highest. One at a time, in a process of one thread; it takes over
+// SIGALRM and SIGTERM, and puts everything back.
 class Watchdog {
 public:
   explicit Watchdog(std::chrono::seconds limit);
