@@ -23,6 +23,18 @@ uneven() {
   check node01=0
 }
 
+@test "srun's --label and a file for each task carry the numbers of the ranks" {
+  on reserved
+  user sh -c 'printf "node02\nnode01\nnode01\n" >hosts'
+  ranks="env SLURM_HOSTFILE=hosts srun -m arbitrary -n3 --dist-train"
+  # shellcheck disable=SC2086 # words
+  run -0 user $ranks --label printenv RANK
+  [ "$(sort <<<"$output")" = $'0: 0\n1: 1\n2: 2' ]
+  # shellcheck disable=SC2086
+  user $ranks --output=rank-%t printenv RANK
+  [ "$(user cat rank-0 rank-1 rank-2)" = $'0\n1\n2' ]
+}
+
 untouched() {
   user sh -c 'cat >job.sh' <<'SH'
 #!/bin/sh
