@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::uint16_t kAmazon = 0x1d0f;
 constexpr std::uint16_t kHpe = 0x17db;
+constexpr std::uint16_t kCisco = 0x1137;
 
 PathClass by_numa(const IdSet& a, const IdSet& b) {
   if (a.empty() || b.empty())
@@ -35,8 +36,8 @@ PathClass path_class(const IdSet& numa, const PciPlace& b) { return by_numa(numa
 Fabric fabric_of(const Nic& nic) {
   if (nic.vendor == kHpe)
     return Fabric::kSlingshot; // also where only its network interface shows
-  if (nic.rdma.empty())
-    return Fabric::kNone;
+  if (nic.rdma.empty() || nic.vendor == kCisco)
+    return Fabric::kNone; // usNIC is for one MPI
   if (nic.vendor == kAmazon)
     return Fabric::kEfa;
   for (const auto& port : nic.ports)

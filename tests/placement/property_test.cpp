@@ -51,9 +51,12 @@ void check_slices(const Machine& machine, const PlacementRequest& request, const
       }
     }
     taken = united(taken, task.cpus);
-    IdSet local;
+    IdSet local; // empty where one of its GPUs does not say
     for (auto gpu : task.gpus)
       local = united(local, machine.gpus[gpu].pci.cpus);
+    if (std::any_of(task.gpus.begin(), task.gpus.end(),
+                    [&](auto gpu) { return machine.gpus[gpu].pci.cpus.empty(); }))
+      local.clear();
     auto [entry, first] = counts.try_emplace({local, task.shared}, task.cores, task.cores);
     entry->second.first = std::min<std::size_t>(entry->second.first, task.cores);
     entry->second.second = std::max<std::size_t>(entry->second.second, task.cores);
@@ -69,7 +72,7 @@ TEST(Properties, SlicesAreDisjointInsideFairAndNeverEmpty) {
   std::mt19937 random(20260101);
   std::size_t plans = 0;
   auto machines = all_machines();
-  for (int i = 0; i < 100; ++i)
+  for (int i = 0; i < 60; ++i)
     machines.emplace_back("random machine " + std::to_string(i), random_machine(random));
   for (const auto& [name, machine] : machines) {
     SCOPED_TRACE(name);
