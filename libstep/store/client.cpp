@@ -25,13 +25,17 @@ TimePoint deadline_of(std::int64_t wait_ms, std::int64_t more_ms = 0) {
   return Waiter::of(0, 0, wait_ms < 0 ? -1 : wait_ms + more_ms, Clock::now()).deadline;
 }
 
+// In short turns, to notice that the process stood still.
 template <typename Condition>
 bool wait_until(std::condition_variable& variable, std::unique_lock<std::mutex>& lock,
                 TimePoint deadline, Condition condition) {
-  if (deadline != TimePoint::max())
-    return variable.wait_until(lock, deadline, condition);
-  variable.wait(lock, condition);
-  return true;
+  for (;;) {
+    const TimePoint due = std::min(deadline, Clock::now() + std::chrono::seconds(1));
+    if (variable.wait_until(lock, due, condition))
+      return true;
+    if (deadline != TimePoint::max() && due >= (deadline += stood_still(due, Clock::now())))
+      return false;
+  }
 }
 
 const Error kNoSense{"a frame that makes no sense",

@@ -83,9 +83,11 @@ void Server::Loop::run() {
 void Server::Loop::serve() {
   std::array<epoll_event, 256> events;
   for (;;) {
+    const TimePoint due = next_deadline();
     const int count = ::epoll_wait(epoll_.get(), events.data(), events.size(),
-                                   milliseconds_until(next_deadline()));
-    const TimePoint now = Clock::now();
+                                   milliseconds_until(due + still_));
+    still_ += stood_still(due + still_, Clock::now());
+    const TimePoint now = Clock::now() - still_;
     for (int i = 0; i < count; ++i) {
       const auto& event = events[static_cast<std::size_t>(i)];
       if (event.data.fd == wake_.get()) {
@@ -123,6 +125,7 @@ bool Server::Loop::advance(Connection& connection, TimePoint now) {
   }
 }
 
+// There always is one: the next tick.
 TimePoint Server::Loop::next_deadline() const {
   TimePoint next = std::min(keys_.next_deadline(), collectives_.next_deadline());
   next = std::min({next, stop_at_, resume_at_, next_tick_, stop_before_end_});

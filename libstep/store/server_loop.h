@@ -114,6 +114,8 @@ private:
   std::vector<int> ended_;   // to be dropped
   std::string block_;        // what one read takes, of any stream
   TimePoint next_tick_;
+  // All times here are of a clock that stood still while this process did.
+  Clock::duration still_{};
 
   // The end of the job: looked up by a thread once somebody wants to know.
   std::thread clock_;
