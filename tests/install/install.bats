@@ -23,6 +23,7 @@ needed() { readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'; }
 
 @test "plugin, library and command build and install without libtorch" {
   configure -DDIST_TRAIN_TRAINER=OFF -DCMAKE_INSTALL_PREFIX="$prefix" -DCMAKE_INSTALL_LIBDIR=lib \
+    -DSLURM_INCLUDE_DIR="$(sed -n 's/^SLURM_INCLUDE_DIR:PATH=//p' "$DIST_TRAIN_BUILD/CMakeCache.txt")" \
     -DSLURM_PLUGIN_DIR="$prefix/lib/slurm" -DCMAKE_INSTALL_SYSCONFDIR="$prefix/etc"
   cmake --build "$build"
   cmake --install "$build"
