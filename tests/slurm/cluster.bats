@@ -20,7 +20,23 @@ processes() { grep -lsF -- "$folder" /proc/[0-9]*/{cmdline,environ} || true; }
 
 network_of() { "$cluster" exec ${1:+--node "$1"} -- readlink /proc/self/ns/net; }
 
-# nothing_left [NETWORK]...
+# Sets `networks` to those of a cluster of two nodes and keeps them open, else the kernel would give their
+# numbers to clusters that start meanwhile.
+hold_networks() {
+  networks="$(network_of) $(network_of node01) $(network_of node02)"
+  local network process fd
+  for network in $networks; do
+    for process in /proc/[0-9]*; do
+      [ "$(readlink "$process/ns/net")" = "$network" ] || continue
+      exec {fd}<"$process/ns/net"
+      [ "$(readlink "/proc/self/fd/$fd")" = "$network" ]
+      continue 2
+    done
+    false # no process is in it
+  done
+}
+
+# nothing_left [NETWORK]...: no files, interfaces, mounts and processes.
 nothing_left() {
   [ ! -e "$folder" ]
   [ -z "$(processes)" ]
@@ -68,7 +84,7 @@ nothing_left() {
   for ports in "" --no-reserved-ports; do
     # shellcheck disable=SC2086 # none or one word
     "$cluster" up --nodes 2 --owner $$ $ports
-    networks=$(network_of; network_of node01; network_of node02)
+    hold_networks
     [ -n "$(processes)" ]
     run user srun -N2 printenv SLURM_STEP_RESV_PORTS
     [ "$status" -eq $((${ports:+1} + 0)) ]
@@ -80,7 +96,7 @@ nothing_left() {
 
 @test "a crashed cluster with a running job leaves nothing behind" {
   "$cluster" up --nodes 2 --owner $$
-  networks=$(network_of; network_of node01; network_of node02)
+  hold_networks
   user sbatch -N2 --wrap 'touch started; srun sleep 1000'
   eventually 20 user test -e started
   root pkill -KILL 'slurm(ctl)?d'
