@@ -2,7 +2,10 @@
 // The real plugin under a stand-in for Slurm.
 #include "tests/plugin/plugin_fixture.h"
 
+#include <csignal>
+#include <fstream>
 #include <set>
+#include <sys/prctl.h>
 
 namespace {
 
@@ -167,6 +170,47 @@ TEST_F(Plugin, AOneTaskStepRunsThroughBothSides) {
   close(std::stoi(e.at("DIST_TRAIN_STORE_FD")));
   close(std::stoi(e.at("DIST_TRAIN_PORT_FD")));
   close(std::stoi(e.at("DIST_TRAIN_JAX_FD")));
+}
+
+// Slurm's proctrack/linuxproc spares processes called slurmstepd. A code of 1 hides no other one.
+TEST_F(Plugin, ATaskThatWaitsForRankZeroCanBeEndedBySlurm) {
+  srun(nullptr);
+  one_task_step();
+  auto& e = fake_slurm.environment;
+  e["SLURM_PROCID"] = e["SLURM_LOCALID"] = "1";
+  e["SLURM_STEP_NUM_TASKS"] = e["SLURM_STEP_TASKS_PER_NODE"] = "2";
+  e["SLURM_GTIDS"] = "0,1";
+  pid_t child = fork();
+  if (child == 0)
+    _exit(call("slurm_spank_task_init") == 0 ? 98 : 99);
+  std::string name;
+  while (name != "dist-train" && waitpid(child, nullptr, WNOHANG) == 0)
+    std::getline(std::ifstream("/proc/" + std::to_string(child) + "/comm"), name);
+  ASSERT_EQ(name, "dist-train");
+  kill(child, SIGTERM);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 1) << status;
+}
+
+TEST_F(Plugin, ATaskThatGoesOnHasItsNameAndSignalsBack) {
+  srun(nullptr);
+  one_task_step();
+  pid_t child = fork();
+  if (child == 0) {
+    prctl(PR_SET_NAME, "slurmstepd");
+    if (call("slurm_spank_task_init") != 0)
+      _exit(99);
+    std::string name;
+    std::getline(std::ifstream("/proc/self/comm"), name);
+    struct sigaction term {}, alarm {};
+    sigaction(SIGTERM, nullptr, &term);
+    sigaction(SIGALRM, nullptr, &alarm);
+    _exit(name == "slurmstepd" && term.sa_handler == SIG_DFL && alarm.sa_handler == SIG_DFL ? 0 : 98);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
 TEST_F(Plugin, WrongFactsEndTheTaskOnly) {
