@@ -164,8 +164,8 @@ std::string against_cache(hwloc_topology_t topology) {
   };
   if (info(kBootInfo) != boot_id())
     return "is of another boot of this node, or no cache";
-  if (info(kHwlocInfo) != hwloc_release())
-    return "was written by hwloc " + info(kHwlocInfo) + "; this is " + hwloc_release();
+  if (info(kHwlocInfo) != hwloc_api())
+    return "was written by hwloc with API " + info(kHwlocInfo) + "; this one has " + hwloc_api();
   if (info(kDevicesInfo) != devices_text())
     return "GPUs or RDMA devices have come or gone since it was written";
   return "";
@@ -261,7 +261,7 @@ Result<Machine> write_machine_cache(const std::string& path) {
     return topology.error();
   auto root = hwloc_get_root_obj(topology->get());
   hwloc_obj_add_info(root, kBootInfo, boot_id().c_str());
-  hwloc_obj_add_info(root, kHwlocInfo, hwloc_release().c_str());
+  hwloc_obj_add_info(root, kHwlocInfo, hwloc_api().c_str());
   hwloc_obj_add_info(root, kDevicesInfo, devices_text().c_str());
   auto xml = export_xml(topology->get());
   if (!xml)

@@ -20,7 +20,7 @@ constexpr std::string_view kPrefix = "HWLOC_";
 constexpr std::array kUnwanted{"cuda", "nvml", "opencl", "gl", "rsmi", "levelzero", "ve", "x86"};
 
 Error failure(const char* what) {
-  return Error{"hwloc " + hwloc_release() + " " + what + ": " + std::strerror(errno)};
+  return Error{"hwloc (API " + hwloc_api() + ") " + what + ": " + std::strerror(errno)};
 }
 
 } // namespace
@@ -52,7 +52,7 @@ HwlocEnvironment::~HwlocEnvironment() {
     setenv(name.c_str(), value.c_str(), 1);
 }
 
-std::string hwloc_release() {
+std::string hwloc_api() {
   auto version = hwloc_get_api_version();
   return std::to_string(version >> 16) + '.' + std::to_string((version >> 8) & 0xff) + '.' +
          std::to_string(version & 0xff);
@@ -61,7 +61,7 @@ std::string hwloc_release() {
 Result<Topology> load_topology(const TopologySource& source) {
   if (hwloc_get_api_version() >> 16 != HWLOC_API_VERSION >> 16)
     return Error{"built for hwloc " + std::to_string(HWLOC_API_VERSION >> 16) +
-                 ", but the library that runs is " + hwloc_release()};
+                 ", but the API of the library that runs is " + hwloc_api()};
   hwloc_topology_t raw = nullptr;
   if (hwloc_topology_init(&raw) != 0)
     return failure("cannot begin");

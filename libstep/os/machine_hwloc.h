@@ -43,8 +43,8 @@ Result<Topology> load_topology(const TopologySource& source);
 
 Machine machine_of(hwloc_topology_t topology);
 
-// "2.9.0" of the library that runs.
-std::string hwloc_release();
+// "2.8.0" of the library that runs; some releases share one.
+std::string hwloc_api();
 
 // XML that hwloc of the same major release reads.
 Result<std::string> export_xml(hwloc_topology_t topology);

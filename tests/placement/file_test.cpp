@@ -220,6 +220,9 @@ TEST(BadFiles, AreRefusedWithFileAndReason) {
   expect("<?xml version=\"1.0\"?>\n<topology version=\"3.0\"></topology>", "XML of hwloc 3.0");
   expect("<?xml version=\"1.0\"?>\n<topology version=\"2.0\"></topology>", "cannot read this XML");
   expect(good.substr(0, good.size() - 20), "ends early");
+  expect("<topology version=\"2.0\">\n<object type=\"\xff\xfe\x1b[2J\"></object></topology>",
+         "cannot read this XML");
+  expect("dist-train-machine 1\ncores 0 1\nname \xff\xfe\n", ":3: bytes that do not print");
   expect("dist-train-machine 1\nnuma 0 package=0 cpus=0-3\n", "a machine without cores");
   EXPECT_NE(reason_against(scratch.path("none")).find("No such file"), std::string::npos);
   EXPECT_NE(reason_against(scratch.path("")).find("has no proc folder"), std::string::npos);
