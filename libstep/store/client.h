@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A rank's end of the store: one stream, requests from any number of threads, and a reader thread
-// that hands out the answers, gives signs of life, and keeps the news of lost ranks and of a stop.
+// A rank's end of the store: one stream, and requests from any number of threads. A caller that
+// waits reads the stream itself, which saves two changes of threads; while nobody waits, or for
+// those who found another reading, a Reader's thread does. Whoever reads hands out the answers and
+// keeps the news of lost ranks and of a stop.
 #pragma once
 
 #include <atomic>
@@ -12,14 +14,17 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
+#include "libstep/store/reader.h"
 #include "libstep/store/socket.h"
 #include "libstep/store/wire.h"
 
 namespace dist_train {
+
+// Requests that no caller waits for carry this number; their answers are news like any other.
+constexpr std::uint32_t kNobody = UINT32_MAX;
 
 struct Reply {
   step_err_t code = STEP_OK;
@@ -36,8 +41,9 @@ struct ClientOptions {
 
 class Client {
 public:
-  // stream: past the handshake.
-  static Result<std::unique_ptr<Client>> start(Socket stream, ClientOptions options);
+  // stream: past the handshake. reader: of the same step; without one the client has its own.
+  static Result<std::unique_ptr<Client>> start(Socket stream, ClientOptions options,
+                                               std::shared_ptr<Reader> reader = nullptr);
   ~Client();
 
   // Sends and waits. wait_ms is what the request itself says the store may take (negative: as long
@@ -57,40 +63,48 @@ public:
   const char* stop_reason();
 
   // `poll` tells why a stop is wanted, if it is (a signal came): asked by should_stop() and by the
-  // reader thread at each sign of life, until a stop was asked for.
+  // reader's thread at each sign of life, until a stop was asked for.
   void poll_stops(std::function<std::optional<std::string>()> poll);
 
 private:
+  friend class Reader; // reads, ticks and reports
   struct Slot {
     std::condition_variable wake;
     std::optional<Reply> reply;
   };
 
-  Client(Socket stream, ClientOptions options);
-  void read_until_end();
-  Result<void> read_frames(std::string& in); // in: what has come and makes no whole frame
-  Result<void> take_frame(const Header& header, std::string body);
-  bool take_news(News news, std::string_view body); // false: it makes no sense
-  void tell_signs();                                // of life, and of a stop
-  void tell_passed();
+  Client(Socket stream, ClientOptions options, std::shared_ptr<Reader> reader);
+
+  // client.cpp: what callers ask.
+  bool await(Slot& slot, TimePoint deadline); // false: not in time
   bool send_small(const Request& request, std::uint32_t id);
   Result<void> send_frame(const Request& request, std::uint32_t id, const std::string& body,
                           TimePoint deadline);
   std::string store_rank_text() const; // "rank 0 (node01, local 0)"
+
+  // client_stream.cpp: what the store says.
+  void read_unless_read(); // by a caller
+  void read();             // for whoever has `reading_`
+  Result<void> read_frames();
+  Result<void> take_frame(const Header& header, std::string body);
+  bool take_news(News news, std::string_view body); // false: it makes no sense
+  void tick();
+  void tell_signs(); // of life, and of a stop
+  void tell_passed();
+  void end_of_stream(const Error& error);
   void end(Reply why);
 
   Socket stream_;
   const ClientOptions options_;
-  std::thread reader_;
-  std::mutex write_mutex_;             // one frame at a time
-  std::atomic<std::uint64_t> sent_{0}; // pieces, ever
+  const std::shared_ptr<Reader> reader_;
+  std::mutex write_mutex_;                // one frame at a time
+  std::atomic<std::uint64_t> sent_{0};    // pieces, ever
+  std::atomic<std::uint32_t> silent_ = 0; // ticks since the last byte from the store
+  std::uint64_t sent_seen_ = 0;           // at the last tick
+  std::string in_;                        // what has come and makes no whole frame; see reading_
 
-  // Of the reader thread alone.
-  std::uint32_t silent_ = 0; // ticks since the last byte from the store
-  std::uint64_t sent_seen_ = 0;
-  bool reports_ = false; // owes the store a report that it could not send yet
-
-  std::mutex mutex_; // all below
+  std::mutex mutex_;     // all below
+  bool reading_ = false; // somebody reads the stream: nobody else may
   std::map<std::uint32_t, Slot*> slots_;
   std::uint32_t last_id_ = 0;
   std::optional<Reply> ended_; // why the connection is of no more use

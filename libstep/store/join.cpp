@@ -31,11 +31,6 @@ using Outcome = std::variant<Joined, Setback>;
 Setback from_verdict(Verdict verdict, const JoinPlan& plan, const std::string& where) {
   const std::string me = "rank " + std::to_string(plan.rank);
   switch (verdict) {
-  case Verdict::kWrongToken:
-    return {STEP_ERR_AUTH,
-            {where + " refused " + me + ": it does not know this step's token",
-             "start all ranks by one srun, without changing DIST_TRAIN_TOKEN"},
-            false};
   case Verdict::kWrongWorld:
     return {STEP_ERR_IDENTITY,
             {where + " refused " + me + ": it serves a step of another size than " +
@@ -53,6 +48,7 @@ Setback from_verdict(Verdict verdict, const JoinPlan& plan, const std::string& w
             {where + " does not serve step_open() number " + std::to_string(plan.generation) +
                  " of this process",
              "every rank must call step_open() equally often"}};
+  case Verdict::kWrongToken:
   case Verdict::kWrongVersion:
   case Verdict::kWelcome:
     break;
@@ -80,41 +76,36 @@ Outcome try_place(const Endpoint& place, const JoinPlan& plan, TimePoint deadlin
   hello.nonce.resize(kNonceSize);
   if (::getrandom(hello.nonce.data(), kNonceSize, 0) != static_cast<ssize_t>(kNonceSize))
     return Setback{STEP_ERR_SYSTEM, {system_text("getrandom", errno)}, false};
+  hello.proof = as_text(prove(plan.token, hello));
   if (auto sent = send_all(*stream, encode(hello), deadline); !sent)
     return in_vain(sent.error());
 
-  auto bytes = receive_exactly(*stream, kChallengeSize, deadline);
+  auto bytes = receive_exactly(*stream, kOpeningSize, deadline);
   if (!bytes)
     return in_vain(bytes.error());
-  const auto challenge = decode_challenge(*bytes);
-  if (!challenge)
+  const auto version = decode_opening(*bytes);
+  if (!version)
     return Setback{STEP_ERR_PROTOCOL,
                    {where + ": what answers there is not libstep",
                     "another program has this port; start the step again"},
                    false};
-  if (challenge->version != kProtocolVersion)
+  if (*version != kProtocolVersion)
     return Setback{STEP_ERR_PROTOCOL,
-                   {where + " speaks version " + std::to_string(challenge->version) +
+                   {where + " speaks version " + std::to_string(*version) +
                         " of the protocol, this library " + std::to_string(kProtocolVersion),
                     "see that all ranks run the same version of libstep"},
                    false};
-  Digest given{};
-  std::copy(challenge->proof.begin(), challenge->proof.end(), given.begin());
-  if (!equal_in_constant_time(given, proof(plan.token, Side::kStore, hello, challenge->nonce)))
+  auto rest = receive_exactly(*stream, kWelcomeSize - kOpeningSize, deadline);
+  if (!rest)
+    return in_vain(rest.error());
+  const auto welcome = decode_welcome(*bytes + *rest);
+  if (!welcome || !proves(welcome->proof, prove(plan.token, hello, *welcome)))
     return Setback{STEP_ERR_AUTH,
                    {where + " does not know this step's token: it serves another step",
                     "start all ranks by one srun, without changing DIST_TRAIN_TOKEN"},
                    false};
-
-  const Digest mine = proof(plan.token, Side::kRank, hello, challenge->nonce);
-  if (auto sent = send_all(*stream, as_text(mine), deadline); !sent)
-    return in_vain(sent.error());
-  bytes = receive_exactly(*stream, kWelcomeSize, deadline);
-  if (!bytes)
-    return in_vain(bytes.error());
-  const auto welcome = decode_welcome(*bytes);
-  if (!welcome || welcome->verdict != Verdict::kWelcome)
-    return from_verdict(welcome ? welcome->verdict : Verdict::kWrongVersion, plan, where);
+  if (welcome->verdict != Verdict::kWelcome)
+    return from_verdict(welcome->verdict, plan, where);
   return Joined{*std::move(stream), place, welcome->program_port};
 }
 

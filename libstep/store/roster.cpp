@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "libstep/store/roster.h"
 
-#include <algorithm>
 #include <cstdio>
 
 namespace dist_train {
@@ -51,6 +50,11 @@ std::string iteration_text(std::int64_t iteration) {
   return iteration == kNoIteration ? "" : "last at iteration " + std::to_string(iteration);
 }
 
+void Roster::count_locals() {
+  while (locals_.size() < nodes_.size() && !nodes_[locals_.size()].empty())
+    locals_.push_back(on_node_[nodes_[locals_.size()]]++);
+}
+
 // What is in the brackets behind a rank, or a group of ranks that have it in common.
 std::string Roster::details(std::uint32_t rank, bool alone) const {
   const std::string& node = nodes_[rank];
@@ -59,10 +63,8 @@ std::string Roster::details(std::uint32_t rank, bool alone) const {
     if (!part.empty())
       text += (text.empty() ? "" : ", ") + part;
   };
-  // Local ranks follow the order of ranks; not known where ranks before it may be here or not.
-  const auto end = nodes_.begin() + rank;
-  if (alone && !node.empty() && std::find(nodes_.begin(), end, "") == end)
-    add("local " + std::to_string(std::count(nodes_.begin(), end, node)));
+  if (alone && rank < locals_.size())
+    add("local " + std::to_string(locals_[rank]));
   if (presence_[rank] == Presence::kAbsent)
     add("never joined");
   add(iteration_text(iterations_[rank]));

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "libstep/core/result.h"
@@ -51,7 +52,9 @@ public:
   // nodes: name of each rank's node, "" where the launcher did not tell.
   explicit Roster(std::vector<std::string> nodes)
       : nodes_(std::move(nodes)), presence_(nodes_.size(), Presence::kAbsent),
-        iterations_(nodes_.size(), kNoIteration) {}
+        iterations_(nodes_.size(), kNoIteration) {
+    count_locals();
+  }
 
   std::uint32_t world() const { return static_cast<std::uint32_t>(nodes_.size()); }
   Presence of(std::uint32_t rank) const { return presence_[rank]; }
@@ -61,7 +64,10 @@ public:
   }
   // Whether any rank has left or was lost: a cheap look before all().
   bool someone_gone() const { return someone_gone_; }
-  void name(std::uint32_t rank, std::string node) { nodes_[rank] = std::move(node); }
+  void name(std::uint32_t rank, std::string node) {
+    nodes_[rank] = std::move(node);
+    count_locals();
+  }
   // The iteration of its program that a rank last told of.
   void at(std::uint32_t rank, std::int64_t iteration) { iterations_[rank] = iteration; }
   std::int64_t iteration(std::uint32_t rank) const { return iterations_[rank]; }
@@ -73,11 +79,15 @@ public:
 
 private:
   std::string details(std::uint32_t rank, bool alone) const;
+  void count_locals();
 
   std::vector<std::string> nodes_;
   std::vector<Presence> presence_;
   std::vector<std::int64_t> iterations_;
   bool someone_gone_ = false;
+  // Local ranks follow the order of ranks: known of those before the first whose node is not.
+  std::vector<std::uint32_t> locals_;
+  std::unordered_map<std::string, std::uint32_t> on_node_; // of those in locals_
 };
 
 } // namespace dist_train

@@ -24,6 +24,7 @@ namespace {
 constexpr auto kHandshake = std::chrono::seconds(10);
 constexpr std::size_t kStrangers = 64; // beyond one a rank
 constexpr std::size_t kReadPiece = 64 << 10;
+constexpr std::size_t kGreetingMax = 256;
 constexpr std::size_t kQueueMax = 256u << 20; // a rank that reads no answers is not read either
 
 } // namespace
@@ -81,13 +82,18 @@ void Server::Loop::run() {
 }
 
 void Server::Loop::serve() {
-  std::array<epoll_event, 256> events;
+  std::array<epoll_event, 64> events;
   for (;;) {
     const TimePoint due = next_deadline();
     const int count = ::epoll_wait(epoll_.get(), events.data(), events.size(),
                                    milliseconds_until(due + still_));
     still_ += stood_still(due + still_, Clock::now());
     const TimePoint now = Clock::now() - still_;
+    // Where many streams are ready, the listener's turn comes late. Those who knock must not wait
+    // for it: once the kernel's queue of them is full, the rest try again after seconds.
+    if (count == static_cast<int>(events.size()) && options_.listener &&
+        resume_at_ == TimePoint::max())
+      accept_all(now);
     for (int i = 0; i < count; ++i) {
       const auto& event = events[static_cast<std::size_t>(i)];
       if (event.data.fd == wake_.get()) {
@@ -165,15 +171,21 @@ void Server::Loop::resume_accepting() {
 }
 
 void Server::Loop::accept_all(TimePoint now) {
-  // A bounded number at a time: a flood of strangers must not keep the ranks waiting.
-  for (int i = 0; i < 64; ++i) {
+  // All who knock, for the kernel's queue of them is short, and then what they say, which mostly
+  // has come with them. Not without bound: a flood of strangers must not keep the ranks waiting,
+  // nor push out those of this round.
+  std::vector<int> fresh;
+  const std::size_t most = std::min<std::size_t>(1024, roster_.world() + kStrangers);
+  for (std::size_t tries = 0; tries < most; ++tries) {
     Socket fd(::accept4(options_.listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!fd) {
       if (errno == EAGAIN)
-        return;
+        break;
       if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-        if (strangers_.empty())
-          return pause_accepting(now + std::chrono::milliseconds(100));
+        if (strangers_.empty()) {
+          pause_accepting(now + std::chrono::milliseconds(100));
+          break;
+        }
         drop(strangers_.front());
       }
       continue; // a peer that left again before it was accepted
@@ -188,9 +200,14 @@ void Server::Loop::accept_all(TimePoint now) {
       strangers_.pop_back();
       continue;
     }
+    fresh.push_back(number);
     if (strangers_.size() > roster_.world() + kStrangers)
       drop(strangers_.front()); // a rank that meets this fate tries again
   }
+  for (const int number : fresh)
+    if (const auto found = connections_.find(number); found != connections_.end())
+      if (!advance(found->second, now))
+        ended_.push_back(number);
 }
 
 void Server::Loop::shed_strangers(TimePoint now) {
@@ -223,9 +240,8 @@ void Server::Loop::watch(Connection& connection) {
 bool Server::Loop::read(Connection& connection, TimePoint now) {
   // A few pieces at a time, so that one rank's large value does not hold up the others.
   for (int i = 0; i < 16 && !connection.closing && connection.queued < kQueueMax; ++i) {
-    // Of a stranger no more is taken in than a handshake needs.
-    const std::size_t most =
-        connection.handshake ? std::max(kHelloSize, kProofSize) : block_.size();
+    // Of a stranger no more is taken in than its greeting, of any version.
+    const std::size_t most = connection.handshake ? kGreetingMax : block_.size();
     const ssize_t got = ::recv(connection.fd.get(), block_.data(), most, 0);
     if (got == 0)
       return false;

@@ -20,13 +20,10 @@
 
 namespace dist_train {
 
-// Of a stream that is not open yet. Its members' own memory goes with it: a rank that is in has
-// little more than its descriptor.
+// Of a stream that is not open yet.
 struct Handshake {
   TimePoint deadline;
   std::list<int>::iterator place; // among the strangers
-  Hello hello;
-  std::string nonce; // ours, once the hello is here
 };
 
 // One stream, from its first byte to its last.
@@ -84,8 +81,8 @@ private:
   // How many of the bytes were whole messages; nothing: not ours, or malformed.
   std::optional<std::size_t> consume(Connection& connection, std::string_view bytes, TimePoint now);
   bool take_hello(Connection& connection, std::string_view bytes);
-  void take_proof(Connection& connection, std::string_view bytes);
-  void admit(Connection& connection);
+  void refuse(Connection& connection, Welcome welcome);
+  void admit(Connection& connection, std::uint32_t rank);
   Verdict judge(const Hello& hello) const;
   void execute(Connection& connection, std::uint32_t id, Request& request, TimePoint now);
   // Returns the news of a loss.

@@ -5,7 +5,7 @@
 #include <type_traits>
 #include <utility>
 
-#include <sys/random.h>
+#include <sys/socket.h>
 
 #include "libstep/store/server_loop.h"
 #include "libstep/store/threads.h"
@@ -26,12 +26,17 @@ std::optional<std::size_t> Server::Loop::consume(Connection& connection, std::st
     bytes.remove_prefix(count);
     return taken;
   };
-  if (connection.handshake && connection.handshake->nonce.empty() && bytes.size() >= kHelloSize)
-    if (!take_hello(connection, take(kHelloSize)))
+  if (connection.handshake && !connection.closing && bytes.size() >= kOpeningSize) {
+    const auto version = decode_opening(bytes.substr(0, kOpeningSize));
+    if (!version)
       return std::nullopt;
-  if (connection.handshake && !connection.handshake->nonce.empty() && !connection.closing &&
-      bytes.size() >= kProofSize)
-    take_proof(connection, take(kProofSize));
+    if (*version != kProtocolVersion) {
+      refuse(connection, {kProtocolVersion, Verdict::kWrongVersion, 0, {}});
+      return all;
+    }
+    if (bytes.size() >= kHelloSize && !take_hello(connection, take(kHelloSize)))
+      return std::nullopt;
+  }
   while (!connection.handshake && !connection.closing && bytes.size() >= kHeaderSize) {
     const auto header = decode_header(bytes.substr(0, kHeaderSize));
     if (!header)
@@ -47,21 +52,33 @@ std::optional<std::size_t> Server::Loop::consume(Connection& connection, std::st
   return all - bytes.size();
 }
 
+void Server::Loop::refuse(Connection& connection, Welcome welcome) {
+  welcome.proof.resize(kProofSize, '\0');
+  queue(connection, encode(welcome));
+  connection.closing = true;
+}
+
+// False: the rank that sent it has hung up meanwhile, and tries again or is no more.
 bool Server::Loop::take_hello(Connection& connection, std::string_view bytes) {
-  auto hello = decode_hello(bytes);
-  std::string nonce(kNonceSize, '\0');
-  if (!hello || ::getrandom(nonce.data(), kNonceSize, 0) != static_cast<ssize_t>(kNonceSize))
+  char ignored = 0;
+  if (::recv(connection.fd.get(), &ignored, 1, MSG_PEEK) == 0)
     return false;
-  Challenge challenge;
-  if (hello->version != kProtocolVersion) {
-    challenge.verdict = Verdict::kWrongVersion;
-    connection.closing = true;
+  const auto hello = decode_hello(bytes);
+  Welcome welcome;
+  if (!hello || !proves(hello->proof, prove(options_.token, *hello))) {
+    welcome.verdict = Verdict::kWrongToken;
+    refuse(connection, std::move(welcome));
+    return true;
   }
-  challenge.nonce = nonce;
-  challenge.proof = as_text(proof(options_.token, Side::kStore, *hello, nonce));
-  queue(connection, encode(challenge));
-  connection.handshake->hello = *std::move(hello);
-  connection.handshake->nonce = std::move(nonce);
+  welcome.verdict = judge(*hello);
+  welcome.program_port = options_.program_port;
+  welcome.proof = as_text(prove(options_.token, *hello, welcome));
+  if (welcome.verdict != Verdict::kWelcome) {
+    refuse(connection, std::move(welcome));
+    return true;
+  }
+  queue(connection, encode(welcome));
+  admit(connection, hello->rank);
   return true;
 }
 
@@ -75,22 +92,8 @@ Verdict Server::Loop::judge(const Hello& hello) const {
   return Verdict::kWelcome;
 }
 
-void Server::Loop::take_proof(Connection& connection, std::string_view bytes) {
-  const auto& [deadline, place, hello, nonce] = *connection.handshake;
-  Digest given{};
-  std::copy(bytes.begin(), bytes.end(), given.begin());
-  Welcome welcome{Verdict::kWrongToken, options_.program_port};
-  if (equal_in_constant_time(given, proof(options_.token, Side::kRank, hello, nonce)))
-    welcome.verdict = judge(hello);
-  queue(connection, encode(welcome));
-  if (welcome.verdict == Verdict::kWelcome)
-    admit(connection);
-  else
-    connection.closing = true;
-}
-
-void Server::Loop::admit(Connection& connection) {
-  connection.rank = connection.handshake->hello.rank;
+void Server::Loop::admit(Connection& connection, std::uint32_t rank) {
+  connection.rank = rank;
   strangers_.erase(connection.handshake->place);
   connection.handshake.reset();
   by_rank_[connection.rank] = connection.fd.get();

@@ -139,6 +139,7 @@ int milliseconds_until(TimePoint then) {
 
 void tune_stream(const Socket& fd) {
   set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  set_option(fd, IPPROTO_TCP, TCP_QUICKACK, 0); // answers carry the acknowledgements
   set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
   set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, 10);
   set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, 5);

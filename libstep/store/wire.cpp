@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "libstep/store/wire.h"
 
+#include <algorithm>
 #include <type_traits>
 #include <utility>
 
@@ -132,62 +133,70 @@ std::optional<Request> decode_as(std::uint8_t kind, std::string_view body) {
   }
 }
 
-std::string with_magic(std::string bytes) { return std::string(kMagic) + std::move(bytes); }
+// What the proofs cover of either block: all but themselves.
+std::string head(const Hello& hello) {
+  Writer writer;
+  writer(hello.version, hello.rank, hello.world, hello.generation);
+  return std::string(kMagic) + writer.take() + hello.nonce;
+}
+
+std::string head(const Welcome& welcome) {
+  Writer writer;
+  writer(welcome.version, welcome.verdict, welcome.program_port);
+  return std::string(kMagic) + writer.take();
+}
 
 } // namespace
 
-std::string encode(const Hello& hello) {
-  Writer writer;
-  writer(hello.version, hello.rank, hello.world, hello.generation);
-  return with_magic(writer.take() + hello.nonce);
+std::string encode(const Hello& hello) { return head(hello) + hello.proof; }
+
+std::string encode(const Welcome& welcome) { return head(welcome) + welcome.proof; }
+
+std::optional<std::uint8_t> decode_opening(std::string_view bytes) {
+  if (bytes.size() != kOpeningSize || !bytes.starts_with(kMagic))
+    return std::nullopt;
+  return static_cast<std::uint8_t>(bytes.back());
 }
 
 std::optional<Hello> decode_hello(std::string_view bytes) {
   if (bytes.size() != kHelloSize || !bytes.starts_with(kMagic))
     return std::nullopt;
   Hello hello;
-  const std::size_t end = bytes.size() - kNonceSize;
-  Reader reader(bytes.substr(kMagic.size(), end - kMagic.size()));
+  hello.proof = bytes.substr(kHelloSize - kProofSize);
+  bytes.remove_suffix(kProofSize);
+  hello.nonce = bytes.substr(bytes.size() - kNonceSize);
+  bytes.remove_suffix(kNonceSize);
+  Reader reader(bytes.substr(kMagic.size()));
   reader(hello.version, hello.rank, hello.world, hello.generation);
-  hello.nonce = bytes.substr(end);
   return hello;
 }
 
-std::string encode(const Challenge& challenge) {
-  Writer writer;
-  writer(challenge.version, challenge.verdict);
-  return with_magic(writer.take() + challenge.nonce + challenge.proof);
-}
-
-std::optional<Challenge> decode_challenge(std::string_view bytes) {
-  if (bytes.size() != kChallengeSize || !bytes.starts_with(kMagic))
-    return std::nullopt;
-  Challenge challenge;
-  Reader reader(bytes.substr(kMagic.size(), 2));
-  reader(challenge.version, challenge.verdict);
-  challenge.nonce = bytes.substr(kMagic.size() + 2, kNonceSize);
-  challenge.proof = bytes.substr(kMagic.size() + 2 + kNonceSize);
-  return challenge;
-}
-
-std::string encode(const Welcome& welcome) {
-  Writer writer;
-  writer(welcome.verdict, welcome.program_port);
-  return writer.take();
-}
-
 std::optional<Welcome> decode_welcome(std::string_view bytes) {
+  if (bytes.size() != kWelcomeSize || !bytes.starts_with(kMagic))
+    return std::nullopt;
   Welcome welcome;
-  Reader reader(bytes);
-  reader(welcome.verdict, welcome.program_port);
-  return reader.complete() ? std::optional(welcome) : std::nullopt;
+  welcome.proof = bytes.substr(kWelcomeSize - kProofSize);
+  bytes.remove_suffix(kProofSize);
+  Reader reader(bytes.substr(kMagic.size()));
+  reader(welcome.version, welcome.verdict, welcome.program_port);
+  return welcome;
 }
 
-Digest proof(std::string_view token, Side side, const Hello& hello, std::string_view store_nonce) {
-  std::string message = side == Side::kStore ? "libstep store\n" : "libstep rank\n";
-  message += encode(hello);
-  message += store_nonce;
-  return hmac_sha256(token, message);
+// Of one block of SHA-256 each, which is why the texts are as short as they are.
+Digest prove(std::string_view token, const Hello& hello) {
+  return hmac_sha256(token, "libstep rank\n" + head(hello));
+}
+
+Digest prove(std::string_view token, const Hello& hello, const Welcome& welcome) {
+  return hmac_sha256(token, "libstep store\n" + head(hello) + head(welcome));
+}
+
+bool proves(std::string_view given, const Digest& right) {
+  Digest digest{};
+  if (given.size() != digest.size())
+    return false;
+  std::copy(given.begin(), given.end(), digest.begin());
+  return equal_in_constant_time(digest, right);
 }
 
 std::string encode(const Header& header) {

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What travels between a rank and the store: the handshake's three fixed blocks, then frames.
+// What travels between a rank and the store: one block each way, then frames.
 //
-//   rank -> store   Hello      magic, version, rank, world, generation, nonce
-//   store -> rank   Challenge  magic, version, verdict, nonce, proof that the store knows the token
-//   rank -> store   proof that the rank knows the token (32 bytes)
-//   store -> rank   Welcome    verdict, port for the program's own rank 0
+//   rank -> store   Hello    magic, version, rank, world, generation, nonce, and a proof that the
+//                            rank knows the token
+//   store -> rank   Welcome  magic, version, verdict, port for the program's own rank 0, and a
+//                            proof that the store knows the token
 //   then frames     length, id, kind (12 bytes) and a body; the rank's id comes back in the answer.
 //
-// The token itself never travels. The handshake tells friend from foe; what follows is neither
-// encrypted nor signed. Numbers are little-endian. Pure functions, bounded by kMaxBody.
+// The token is one step's alone and never travels. A rank's proof covers its seat and generation,
+// and a seat is taken once: a Hello played back opens nothing. The store's proof covers the rank's
+// nonce. The handshake tells friend from foe; what follows is neither encrypted nor signed. Numbers
+// are little-endian. Pure functions, bounded by kMaxBody.
 #pragma once
 
 #include <array>
@@ -24,8 +26,9 @@
 
 namespace dist_train {
 
-constexpr std::uint8_t kProtocolVersion = 2;
-constexpr std::size_t kNonceSize = 32;
+constexpr std::uint8_t kProtocolVersion = 3;
+constexpr std::size_t kNonceSize = 16;
+constexpr std::size_t kProofSize = 32;
 // Two values (compare-and-set) and some room; a frame that claims more is a protocol error.
 constexpr std::size_t kMaxBody = 2 * std::size_t{STEP_VALUE_MAX} + (1u << 20);
 constexpr std::size_t kMaxNodeName = 255;
@@ -47,33 +50,33 @@ struct Hello {
   std::uint32_t world = 0;
   std::uint32_t generation = 0; // how many times this process called step_open(), from 1
   std::string nonce;            // kNonceSize bytes
-};
-struct Challenge {
-  std::uint8_t version = kProtocolVersion;
-  Verdict verdict = Verdict::kWelcome;
-  std::string nonce;
-  std::string proof; // 32 bytes
+  std::string proof;            // kProofSize bytes; likewise below
 };
 struct Welcome {
+  std::uint8_t version = kProtocolVersion;
   Verdict verdict = Verdict::kWelcome;
   std::uint16_t program_port = 0; // 0: none held
+  std::string proof;              // zeros for a rank that proved nothing
 };
 
-constexpr std::size_t kHelloSize = 4 + 1 + 3 * 4 + kNonceSize;
-constexpr std::size_t kChallengeSize = 4 + 2 + kNonceSize + 32;
-constexpr std::size_t kProofSize = 32;
-constexpr std::size_t kWelcomeSize = 3;
+// Of either block, the same in all versions: magic and version.
+constexpr std::size_t kOpeningSize = 4 + 1;
+constexpr std::size_t kHelloSize = kOpeningSize + 3 * 4 + kNonceSize + kProofSize;
+constexpr std::size_t kWelcomeSize = kOpeningSize + 1 + 2 + kProofSize;
 
 std::string encode(const Hello& hello);
-std::string encode(const Challenge& challenge);
 std::string encode(const Welcome& welcome);
-std::optional<Hello> decode_hello(std::string_view bytes); // nothing when it is not ours
-std::optional<Challenge> decode_challenge(std::string_view bytes);
+// The version of the block that begins with these kOpeningSize bytes; nothing when it is not ours.
+std::optional<std::uint8_t> decode_opening(std::string_view bytes);
+std::optional<Hello> decode_hello(std::string_view bytes);
 std::optional<Welcome> decode_welcome(std::string_view bytes);
 
-// The proofs differ by side, so that neither side's answer can be played back to the other.
-enum class Side { kStore, kRank };
-Digest proof(std::string_view token, Side side, const Hello& hello, std::string_view store_nonce);
+// Both cover all that comes before them, the store's also the rank's Hello; they differ by side, so
+// that neither side's can be played back to the other.
+Digest prove(std::string_view token, const Hello& hello);
+Digest prove(std::string_view token, const Hello& hello, const Welcome& welcome);
+// Whether this is what the block should carry, in constant time.
+bool proves(std::string_view given, const Digest& right);
 
 // Requests. `wait_ms` is how long the store may hold the answer back; negative: as long as it
 // takes.

@@ -50,6 +50,13 @@ bool shown_the_door(const Socket& stream) {
   }
 }
 
+// What rank 1 says first; with another token than the step's its proof is none.
+Hello greeting(std::uint32_t world, const std::string& token) {
+  Hello hello{kProtocolVersion, 1, world, 1, std::string(kNonceSize, 'n'), {}};
+  hello.proof = as_text(prove(token, hello));
+  return hello;
+}
+
 // Rounds of collectives until the test says stop; none may fail.
 int working_body(world* world, int rank) {
   auto* stop = static_cast<volatile int*>(world->data);
@@ -88,35 +95,31 @@ void test_strangers(void**) {
     assert_true(shown_the_door(stream));
     (void)send_all(knock(here), "STEP\x01", soon());
   }
-  for (int i = 0; i < 100; ++i) { // a proof made without the token
-    Hello hello;
-    hello.rank = 1;
-    hello.world = 2;
-    hello.generation = 1;
-    hello.nonce.assign(kNonceSize, 'n');
+  const auto answer = [&](const Hello& hello) {
     Socket stream = knock(here);
     assert_true(bool(send_all(stream, encode(hello), soon())));
-    const auto bytes = receive_exactly(stream, kChallengeSize, soon());
+    const auto bytes = receive_exactly(stream, kWelcomeSize, soon());
     assert_true(bool(bytes));
-    // The store's own proof, played back, is none.
-    const auto challenge = decode_challenge(*bytes);
-    assert_true(challenge.has_value());
-    assert_true(bool(send_all(stream, challenge->proof, soon())));
-    const auto verdict = receive_exactly(stream, kWelcomeSize, soon());
-    assert_true(bool(verdict));
-    assert_true(decode_welcome(*verdict)->verdict == Verdict::kWrongToken);
+    const auto welcome = decode_welcome(*bytes);
+    assert_true(welcome.has_value());
     assert_true(shown_the_door(stream));
+    return *welcome;
+  };
+  std::string heard(kProofSize, '\0');
+  for (int i = 0; i < 100; ++i) { // without the token: what the store answers helps nobody
+    Hello hello = greeting(2, "");
+    hello.proof = i % 2 ? hello.proof : heard;
+    const Welcome refusal = answer(hello);
+    assert_true(refusal.verdict == Verdict::kWrongToken);
+    heard = refusal.proof;
+    assert_true(heard == std::string(kProofSize, '\0'));
   }
   { // another version of the protocol gets an answer that says so
-    Hello hello;
+    Hello hello = greeting(2, here.token);
     hello.version = 77;
-    hello.nonce.assign(kNonceSize, 'n');
-    Socket stream = knock(here);
-    assert_true(bool(send_all(stream, encode(hello), soon())));
-    const auto bytes = receive_exactly(stream, kChallengeSize, soon());
-    assert_true(bool(bytes));
-    assert_true(decode_challenge(*bytes)->verdict == Verdict::kWrongVersion);
-    assert_true(shown_the_door(stream));
+    const Welcome refusal = answer(hello);
+    assert_true(refusal.verdict == Verdict::kWrongVersion);
+    assert_true(refusal.version == kProtocolVersion);
   }
   // Thousands that say next to nothing: the oldest have to go.
   std::vector<Socket> silent;
@@ -139,12 +142,8 @@ void test_strangers(void**) {
 [[noreturn]] void flood(int port) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const std::string garbage(std::size_t{1} << 20, 'x');
-  Hello hello;
-  hello.rank = 1;
-  hello.world = 3;
-  hello.generation = 1;
-  hello.nonce.assign(kNonceSize, 'n');
-  const std::string half = encode(hello).substr(0, kHelloSize - 1);
+  const std::string whole = encode(greeting(3, ""));
+  const std::string half = whole.substr(0, kHelloSize - 1);
   std::vector<Socket> held(300);
   for (std::size_t i = 0;; ++i) {
     auto stream = connect_to(Endpoint{"127.0.0.1", static_cast<std::uint16_t>(port)}, soon());
@@ -152,7 +151,7 @@ void test_strangers(void**) {
       continue;
     // In turn: silence, half a greeting, a whole one with garbage behind it.
     if (i % 3 != 0)
-      (void)send_all(*stream, i % 3 == 1 ? half : encode(hello) + garbage, Clock::now());
+      (void)send_all(*stream, i % 3 == 1 ? half : whole + garbage, Clock::now());
     held[i % held.size()] = *std::move(stream);
   }
 }
@@ -214,14 +213,9 @@ void test_slow_stranger(void**) {
     return 0;
   };
   world_spawn(&here, 0, launch_by_plugin, meet);
-  Hello hello;
-  hello.rank = 1;
-  hello.world = 2;
-  hello.generation = 1;
-  hello.nonce.assign(kNonceSize, 'n');
   const Socket stream = knock(here);
   std::size_t sent = 0;
-  for (const char byte : encode(hello)) {
+  for (const char byte : encode(greeting(2, here.token))) {
     if (!send_all(stream, {&byte, 1}, soon()))
       break;
     ++sent;
@@ -234,6 +228,50 @@ void test_slow_stranger(void**) {
   world_spawn(&here, 1, launch_by_plugin, meet);
   for (int rank = 0; rank < 2; ++rank)
     assert_int_equal(world_wait(&here, rank), 0);
+  world_free(&here);
+}
+
+// A greeting opens one seat once; one whose sender has hung up before the store looked opens none.
+void test_greeting_counts_once(void**) {
+  world here{};
+  world_init(&here, 2, kTwo);
+  world_spawn(&here, 0, launch_by_plugin, [](world*, int) {
+    step_t* s = nullptr;
+    CHECK(s, step_open(&s, nullptr) == STEP_OK);
+    CHECK(s, step_barrier(s, 60) == STEP_OK);
+    step_close(s);
+    return 0;
+  });
+  const std::string hello = encode(greeting(2, here.token));
+  { // rank 0 serves when it answers
+    Socket stream = knock(here);
+    (void)send_all(stream, std::string(kHelloSize, 'x'), soon());
+    assert_true(shown_the_door(stream));
+  }
+  int status = 0;
+  assert_int_equal(kill(here.pids[0], SIGSTOP), 0);
+  assert_int_equal(waitpid(here.pids[0], &status, WUNTRACED), here.pids[0]);
+  assert_true(bool(send_all(knock(here), hello, soon())));
+  assert_int_equal(kill(here.pids[0], SIGCONT), 0);
+  const Socket member = knock(here);
+  const Socket thief = knock(here);
+  for (const Socket* stream : {&member, &thief}) {
+    assert_true(bool(send_all(*stream, hello, soon())));
+    const auto bytes = receive_exactly(*stream, kWelcomeSize, soon());
+    assert_true(bool(bytes));
+    const auto welcome = decode_welcome(*bytes);
+    assert_true(welcome.has_value());
+    assert_true(welcome->verdict == (stream == &member ? Verdict::kWelcome : Verdict::kRankTaken));
+  }
+  assert_true(shown_the_door(thief));
+  for (const Request& request :
+       {Request{Collective{1, Pattern::kBarrier, 0, 0, "", -1}}, Request{Goodbye{}}}) {
+    const std::string body = encode_body(request);
+    assert_true(bool(send_all(
+        member, encode(Header{static_cast<std::uint32_t>(body.size()), 1, kind_of(request)}) + body,
+        soon())));
+  }
+  assert_int_equal(world_wait(&here, 0), 0);
   world_free(&here);
 }
 
@@ -345,9 +383,9 @@ void test_refused_requests(void**) {
 
 int main() {
   const CMUnitTest tests[] = {
-      cmocka_unit_test(test_strangers),        cmocka_unit_test(test_flood),
-      cmocka_unit_test(test_slow_stranger),    cmocka_unit_test(test_broken_member),
-      cmocka_unit_test(test_refused_requests),
+      cmocka_unit_test(test_strangers),     cmocka_unit_test(test_flood),
+      cmocka_unit_test(test_slow_stranger), cmocka_unit_test(test_greeting_counts_once),
+      cmocka_unit_test(test_broken_member), cmocka_unit_test(test_refused_requests),
   };
   return cmocka_run_group_tests_name("hostile peers", tests, nullptr, nullptr);
 }

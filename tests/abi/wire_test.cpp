@@ -63,7 +63,8 @@ TEST(Wire, RandomBytesNeitherCrashNorGrow) {
 }
 
 TEST(Wire, HandshakeBlocksHaveFixedSizes) {
-  Hello hello{kProtocolVersion, 7, 8, 9, std::string(kNonceSize, 'n')};
+  Hello hello{
+      kProtocolVersion, 7, 8, 9, std::string(kNonceSize, 'n'), std::string(kProofSize, 'p')};
   const std::string bytes = encode(hello);
   ASSERT_EQ(bytes.size(), kHelloSize);
   const auto back = decode_hello(bytes);
@@ -72,17 +73,24 @@ TEST(Wire, HandshakeBlocksHaveFixedSizes) {
   EXPECT_EQ(back->world, 8u);
   EXPECT_EQ(back->generation, 9u);
   EXPECT_EQ(back->nonce, hello.nonce);
+  EXPECT_EQ(back->proof, hello.proof);
   EXPECT_FALSE(decode_hello(bytes + "x"));
   EXPECT_FALSE(decode_hello("stop" + bytes.substr(4)));
 
-  const Challenge challenge{kProtocolVersion, Verdict::kWrongVersion, std::string(kNonceSize, 'm'),
-                            std::string(32, 'p')};
-  ASSERT_EQ(encode(challenge).size(), kChallengeSize);
-  EXPECT_EQ(decode_challenge(encode(challenge))->proof, challenge.proof);
-  EXPECT_EQ(decode_challenge(encode(challenge))->verdict, Verdict::kWrongVersion);
-  ASSERT_EQ(encode(Welcome{}).size(), kWelcomeSize);
-  EXPECT_EQ(decode_welcome(encode(Welcome{Verdict::kRankTaken, 65535}))->program_port, 65535);
+  const Welcome welcome{kProtocolVersion, Verdict::kRankTaken, 65535, std::string(kProofSize, 'p')};
+  ASSERT_EQ(encode(welcome).size(), kWelcomeSize);
+  EXPECT_EQ(decode_welcome(encode(welcome))->verdict, Verdict::kRankTaken);
+  EXPECT_EQ(decode_welcome(encode(welcome))->program_port, 65535);
+  EXPECT_EQ(decode_welcome(encode(welcome))->proof, welcome.proof);
   EXPECT_FALSE(decode_welcome("ab"));
+
+  // What other versions can rely on.
+  EXPECT_EQ(bytes.substr(0, kOpeningSize), "STEP\x03");
+  EXPECT_EQ(decode_opening(bytes.substr(0, kOpeningSize)), kProtocolVersion);
+  EXPECT_EQ(decode_opening(encode(welcome).substr(0, kOpeningSize)), kProtocolVersion);
+  EXPECT_EQ(decode_opening("STEP\x4d"), 77);
+  EXPECT_FALSE(decode_opening("STEM\x03"));
+  EXPECT_FALSE(decode_opening("STEP"));
 }
 
 TEST(Wire, HeadersAreBounded) {
@@ -96,16 +104,38 @@ TEST(Wire, HeadersAreBounded) {
   EXPECT_FALSE(decode_header(padded));
 }
 
-TEST(Wire, ProofsDependOnAllTheyShould) {
-  const Hello hello{kProtocolVersion, 1, 2, 1, std::string(kNonceSize, 'n')};
-  const Digest right = proof("token", Side::kRank, hello, "m");
-  EXPECT_EQ(right, proof("token", Side::kRank, hello, "m"));
-  EXPECT_NE(right, proof("token", Side::kStore, hello, "m"));
-  EXPECT_NE(right, proof("other", Side::kRank, hello, "m"));
-  EXPECT_NE(right, proof("token", Side::kRank, hello, "o"));
-  Hello other = hello;
-  other.rank = 0;
-  EXPECT_NE(right, proof("token", Side::kRank, other, "m"));
+// Expected values: Python's hmac module.
+TEST(Wire, ProofsCoverAllBeforeThem) {
+  const Hello hello{kProtocolVersion, 1, 2, 3, std::string(kNonceSize, 'n'), {}};
+  const Welcome welcome{kProtocolVersion, Verdict::kRankTaken, 23000, {}};
+  const Digest of_rank = prove("token", hello);
+  const Digest of_store = prove("token", hello, welcome);
+  EXPECT_EQ(to_hex(as_text(of_rank)),
+            "6556693dc231cf2753bc9e54b8c9aecd24723559224ae5f355e5a2eeb4c2c844");
+  EXPECT_EQ(to_hex(as_text(of_store)),
+            "b08a976ec8254c56c62070929293ba7fe67d2812c094152de7ce0aba64bfadbc");
+  EXPECT_TRUE(proves(as_text(of_rank), of_rank));
+  EXPECT_FALSE(proves(as_text(of_store), of_rank));
+  EXPECT_FALSE(proves(as_text(of_rank).substr(1), of_rank));
+  EXPECT_FALSE(proves("", of_rank));
+
+  const auto differs = [&](auto change) {
+    Hello other = hello;
+    change(other);
+    return prove("token", other) != of_rank && prove("token", other, welcome) != of_store;
+  };
+  EXPECT_NE(prove("other", hello), of_rank);
+  EXPECT_TRUE(differs([](Hello& it) { it.version = 4; }));
+  EXPECT_TRUE(differs([](Hello& it) { it.rank = 0; }));
+  EXPECT_TRUE(differs([](Hello& it) { it.world = 3; }));
+  EXPECT_TRUE(differs([](Hello& it) { it.generation = 2; }));
+  EXPECT_TRUE(differs([](Hello& it) { it.nonce[0] = 'm'; }));
+  Welcome other = welcome;
+  other.verdict = Verdict::kWelcome;
+  EXPECT_NE(prove("token", hello, other), of_store);
+  other = welcome;
+  other.program_port = 1;
+  EXPECT_NE(prove("token", hello, other), of_store);
 }
 
 } // namespace

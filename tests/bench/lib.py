@@ -130,6 +130,12 @@ class Program:
             fail(f"{self.process.args[0]} ended with {self.process.returncode}")
 
 
+def output(*command):
+    """What a program prints that needs nothing from us."""
+    done = subprocess.run(command, text=True, stdout=subprocess.PIPE)
+    return done.stdout if done.returncode == 0 else fail(f"{command[0]} ended with {done.returncode}")
+
+
 @contextlib.contextmanager
 def cluster(name, *options):
     """A throwaway Slurm of three nodes; gives run(commands, rounds, environment), which times srun_times.py's commands

@@ -4,6 +4,8 @@
 #include "libstep/store/join.h"
 #include "tests/bench/own_clients.h"
 
+#include <memory>
+#include <mutex>
 #include <stdexcept>
 
 using namespace dist_train;
@@ -30,7 +32,7 @@ private:
   std::unique_ptr<Client> client_;
 };
 
-Member join(const Place& place) {
+Member join(const Place& place, const std::shared_ptr<Reader>& reader) {
   JoinPlan plan;
   plan.places = {{place.host, place.port}};
   plan.store_rank_text = "rank 0";
@@ -43,10 +45,21 @@ Member join(const Place& place) {
   ClientOptions options;
   options.rank = plan.rank;
   options.world = plan.world;
-  auto client = Client::start(std::move(std::get<Joined>(outcome).stream), std::move(options));
+  auto client =
+      Client::start(std::move(std::get<Joined>(outcome).stream), std::move(options), reader);
   return client ? Member(*std::move(client)) : throw std::runtime_error(client.error().message);
 }
 
 } // namespace
 
-int main(int argc, char** argv) { return run_own_clients<Member>(argc, argv, join); }
+int main(int argc, char** argv) {
+  std::shared_ptr<Reader> reader; // one for all, as a process has one
+  std::once_flag once;
+  return run_own_clients<Member>(argc, argv, [&](const Place& place) {
+    std::call_once(once, [&] {
+      if (auto started = Reader::start(place.clients + 1))
+        reader = *std::move(started);
+    });
+    return join(place, reader);
+  });
+}

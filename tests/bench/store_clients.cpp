@@ -3,8 +3,8 @@
 // for the key that the last one sets.
 // usage: bench_store_clients step|c10d PORT CLIENTS [TOKEN]
 // They connect to 127.0.0.1 to 127.0.0.8 in turn. Prints one JSON object: seconds from the first
-// connect to the last client's count (`joined`) and to its waking (`seconds`). Stays connected
-// until its standard input ends.
+// connect to the last client's count (`joined`) and to its waking (`seconds`), and of CPU. Stays
+// connected until its standard input ends.
 #include "tests/bench/store_talk.h"
 
 #include "libstep/os/fd.h"
@@ -16,6 +16,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <memory>
 #include <string>
 #include <vector>
@@ -54,6 +55,7 @@ public:
   void run(MakeTalk make_talk) {
     epoll_ = Fd(epoll_create1(EPOLL_CLOEXEC));
     begin_ = Clock::now();
+    const std::clock_t cpu = std::clock();
     for (std::uint32_t i = 0; i < clients_.size(); ++i) {
       clients_[i].talk = make_talk(i);
       connect(i);
@@ -62,7 +64,8 @@ public:
     while (done_ < clients_.size())
       serve(kLongestSilenceMs);
     std::chrono::duration<double> seconds = Clock::now() - begin_;
-    std::printf("{\"joined\": %.4f, \"seconds\": %.4f}\n", joined_, seconds.count());
+    std::printf("{\"joined\": %.4f, \"seconds\": %.4f, \"clients_cpu\": %.4f}\n", joined_,
+                seconds.count(), static_cast<double>(std::clock() - cpu) / CLOCKS_PER_SEC);
     std::fflush(stdout);
     await_end_of_input();
   }

@@ -3,7 +3,7 @@
 
 #include "libstep/store/wire.h"
 
-#include <cstring>
+#include <utility>
 
 namespace dist_train {
 namespace {
@@ -37,31 +37,24 @@ std::optional<Turn> StepTalk::next(std::string_view heard) {
     return header && header->kind == STEP_OK;
   };
   // The server is rank 0 of the world, so the clients are ranks 1 to `clients`.
-  Hello hello;
-  hello.rank = number_ + 1;
-  hello.world = clients_ + 1;
-  hello.generation = 1;
   switch (stage_++) {
   case 0:
-    nonce_.assign(kNonceSize, static_cast<char>('a' + number_ % 26));
-    hello.nonce = nonce_;
-    return Turn{encode(hello), kChallengeSize};
+    hello_ = {kProtocolVersion,
+              number_ + 1,
+              clients_ + 1,
+              1,
+              std::string(kNonceSize, static_cast<char>('a' + number_ % 26)),
+              {}};
+    hello_.proof = as_text(prove(token_, hello_));
+    return Turn{encode(hello_), kWelcomeSize};
   case 1: {
-    hello.nonce = std::move(nonce_);
-    const auto challenge = decode_challenge(heard);
-    if (!challenge ||
-        challenge->proof != as_text(proof(token_, Side::kStore, hello, challenge->nonce)))
-      return std::nullopt;
-    return Turn{std::string(as_text(proof(token_, Side::kRank, hello, challenge->nonce))),
-                kWelcomeSize};
-  }
-  case 2: {
     const auto welcome = decode_welcome(heard);
-    if (!welcome || welcome->verdict != Verdict::kWelcome)
+    if (!welcome || welcome->verdict != Verdict::kWelcome ||
+        !proves(welcome->proof, prove(token_, std::exchange(hello_, {}), *welcome)))
       return std::nullopt;
     return request(AddKey{"count", 1}, 8);
   }
-  case 3: {
+  case 2: {
     const auto sum = decode_number(heard.substr(kHeaderSize));
     if (!answered() || !sum)
       return std::nullopt;
@@ -73,7 +66,7 @@ std::optional<Turn> StepTalk::next(std::string_view heard) {
     turn.counted = true;
     return turn;
   }
-  case 4:
+  case 3:
     return answered() ? std::optional(request(WaitKeys{{"go"}, -1}, 0)) : std::nullopt;
   default:
     return answered() ? std::optional(Turn{}) : std::nullopt;

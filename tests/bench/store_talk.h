@@ -10,6 +10,8 @@
 #include <string>
 #include <string_view>
 
+#include "libstep/store/wire.h"
+
 namespace dist_train {
 
 struct Turn {
@@ -38,7 +40,7 @@ private:
 
   std::uint32_t number_, clients_;
   std::string_view token_;
-  std::string nonce_;
+  Hello hello_;
   int stage_ = 0;
 };
 

@@ -66,11 +66,6 @@ int __wrap_fcntl(int fd, int command, ...) {
 }
 int __wrap_setsockopt(int, int, int, const void*, socklen_t) { return 0; }
 
-ssize_t __wrap_getrandom(void* out, size_t size, unsigned) {
-  std::memset(out, kRandom, size);
-  return static_cast<ssize_t>(size);
-}
-
 int __wrap_close(int fd) {
   if (!ours(fd))
     return __real_close(fd);
@@ -133,7 +128,7 @@ int __wrap_accept4(int, sockaddr*, socklen_t*, int) {
   return fd;
 }
 
-ssize_t __wrap_recv(int fd, void* out, size_t size, int) {
+ssize_t __wrap_recv(int fd, void* out, size_t size, int flags) {
   kernel.idle_turns = 0;
   auto* stream = open_stream(fd);
   if (!stream)
@@ -142,7 +137,8 @@ ssize_t __wrap_recv(int fd, void* out, size_t size, int) {
   if (size == 0 && !stream->ended)
     return fail(EAGAIN);
   std::memcpy(out, stream->to_server.data(), size);
-  stream->to_server.erase(0, size);
+  if (!(flags & MSG_PEEK))
+    stream->to_server.erase(0, size);
   return static_cast<ssize_t>(size);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The few system calls of the store's server, answered from memory: streams whose far ends the
-// target plays, a clock that it sets, random bytes that it knows. The server's own code runs as it
-// is; the linker leads its calls here (--wrap, see CMakeLists.txt).
+// target plays, and a clock that it sets. The server's own code runs as it is; the linker leads its
+// calls here (--wrap, see CMakeLists.txt).
 #pragma once
 
 #include <cstddef>
@@ -35,7 +35,6 @@ struct Kernel {
 };
 
 inline constexpr int kEpoll = 900, kWake = 901, kListener = 902, kFirstStream = 1000;
-inline constexpr char kRandom = 'r'; // every byte of getrandom()
 
 extern Kernel kernel;
 

@@ -90,9 +90,8 @@ private:
       return; // says nothing yet
     auto& far = far_.back();
     far.knows_token = input_.ConsumeIntegralInRange<int>(0, 7) != 7;
-    auto right =
-        proof(far.knows_token ? kToken : "", Side::kRank, hello, std::string(kNonceSize, kRandom));
-    kernel.streams[fd].to_server = encode(hello) + std::string(as_text(right));
+    hello.proof = as_text(prove(far.knows_token ? kToken : "", hello));
+    kernel.streams[fd].to_server = encode(hello);
   }
 
   void say_anything(Far& far, Stream& stream) {
@@ -150,15 +149,10 @@ private:
   void check_stream(const Far& far, const Stream& stream) {
     std::string_view bytes = stream.from_server;
     if (far.fd != kFirstStream) {
-      if (bytes.size() < kChallengeSize)
-        return;
-      auto challenge = decode_challenge(bytes.substr(0, kChallengeSize));
-      require(challenge.has_value(), "a stranger is challenged");
-      bytes.remove_prefix(kChallengeSize);
       if (bytes.size() < kWelcomeSize)
         return;
       auto welcome = decode_welcome(bytes.substr(0, kWelcomeSize));
-      require(welcome.has_value(), "a proof gets a verdict");
+      require(welcome.has_value(), "a greeting gets a verdict");
       require(welcome->verdict != Verdict::kWelcome || far.knows_token,
               "nobody without the token is let in");
       bytes.remove_prefix(kWelcomeSize);
