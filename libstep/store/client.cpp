@@ -19,19 +19,29 @@ namespace {
 constexpr std::int64_t kPatienceMs = 60'000;
 constexpr std::size_t kPiece = 1 << 20;
 constexpr std::size_t kSmall = 4096; // goes out with its header
+
 TimePoint deadline_of(std::int64_t wait_ms, std::int64_t more_ms = 0) {
   return Waiter::of(0, 0, wait_ms < 0 ? -1 : wait_ms + more_ms, Clock::now()).deadline;
 }
 
-// In short turns, to notice that the process stood still.
+// Waits are made of short turns, to notice that the process stood still.
+TimePoint turn_until(TimePoint deadline) {
+  return std::min(deadline, Clock::now() + std::chrono::seconds(1));
+}
+
+// After a turn in vain: whether the deadline, moved by the time the process stood still, is there.
+bool passed(TimePoint& deadline, TimePoint turn) {
+  return deadline != TimePoint::max() && turn >= (deadline += stood_still(turn, Clock::now()));
+}
+
 template <typename Condition>
 bool wait_until(std::condition_variable& variable, std::unique_lock<std::mutex>& lock,
                 TimePoint deadline, Condition condition) {
   for (;;) {
-    const TimePoint due = std::min(deadline, Clock::now() + std::chrono::seconds(1));
-    if (variable.wait_until(lock, due, condition))
+    const TimePoint turn = turn_until(deadline);
+    if (variable.wait_until(lock, turn, condition))
       return true;
-    if (deadline != TimePoint::max() && due >= (deadline += stood_still(due, Clock::now())))
+    if (passed(deadline, turn))
       return false;
   }
 }
@@ -117,11 +127,13 @@ bool Client::await(Slot& slot, TimePoint deadline) {
   bool in_time = true;
   while (!slot.reply && in_time) {
     lock.unlock();
+    const TimePoint turn = turn_until(deadline);
     pollfd entry{stream_.get(), POLLIN, 0};
-    if (::poll(&entry, 1, milliseconds_until(deadline)) > 0)
+    const int ready = ::poll(&entry, 1, milliseconds_until(turn));
+    if (ready > 0)
       read();
-    else
-      in_time = Clock::now() < deadline;
+    else if (ready == 0)
+      in_time = !passed(deadline, turn);
     lock.lock();
   }
   reading_ = false;
