@@ -106,7 +106,9 @@ std::variant<Socket, Refusal> serve(Session& session, std::uint32_t generation) 
   options.generation = generation;
   options.silence_seconds = session.silence_seconds;
   options.stop_seconds = session.stop_seconds;
-  options.time_left = [identity] { return time_left_ms(identity); };
+  options.time_left = [identity](const std::stop_token& unwanted) {
+    return time_left_ms(identity, unwanted);
+  };
   if (identity.port_fd)
     keep_to_this_process(*identity.port_fd);
   if (identity.master_port == 0) {

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <exception>
 
+#include <poll.h>
 #include <sys/random.h>
 
 #include "libstep/core/slurm_job.h"
@@ -21,12 +22,22 @@ constexpr auto kConnectTime = seconds(5);
 constexpr auto kSrunTime = seconds(25); // somewhat more than srun gives the command
 constexpr auto kCommandTime = seconds(20);
 
+const Error kUnwanted{"the step was closed before Slurm answered"};
+
 struct Asked {
   Result<std::string> text;
   bool answered = false; // srun has spoken: no other way would do better
 };
 
-Asked ask_srun(const Identity& identity, SrunWish wish) {
+// Until something is there to be read, or reading it would be in vain.
+void wait_for_answer(const Socket& stream, TimePoint deadline, const std::stop_token& unwanted) {
+  constexpr int kTurn = 50; // milliseconds
+  pollfd entry{stream.get(), POLLIN, 0};
+  while (!unwanted.stop_requested() && Clock::now() < deadline && ::poll(&entry, 1, kTurn) <= 0) {
+  }
+}
+
+Asked ask_srun(const Identity& identity, SrunWish wish, const std::stop_token& unwanted) {
   const std::string srun =
       "srun at " + host_port_text(identity.broker->host, identity.broker->port);
   SrunRequest request;
@@ -40,6 +51,9 @@ Asked ask_srun(const Identity& identity, SrunWish wish) {
   const TimePoint deadline = Clock::now() + kSrunTime;
   if (auto sent = send_all(*stream, encode(request, identity.token), deadline); !sent)
     return {Error{srun + ": " + sent.error().message}};
+  wait_for_answer(*stream, deadline, unwanted);
+  if (unwanted.stop_requested())
+    return {kUnwanted, true};
   const auto bytes = receive_exactly(*stream, kSrunAnswerSize, deadline);
   if (!bytes)
     return {Error{srun + " did not answer: " + bytes.error().message}};
@@ -53,26 +67,27 @@ Asked ask_srun(const Identity& identity, SrunWish wish) {
 
 } // namespace
 
-Result<std::string> ask_slurm(const Identity& identity, SrunWish wish) {
+Result<std::string> ask_slurm(const Identity& identity, SrunWish wish,
+                              const std::stop_token& unwanted) {
   if (identity.job.empty())
     return Error{"this process belongs to no Slurm job (SLURM_JOB_ID is not set)",
                  "start it by srun or sbatch"};
   std::string in_vain;
   if (identity.broker) {
-    auto asked = ask_srun(identity, wish);
+    auto asked = ask_srun(identity, wish, unwanted);
     if (asked.text || asked.answered)
       return std::move(asked.text);
     in_vain = asked.text.error().message + "; and ";
   }
   auto text = run_command(wish == SrunWish::kRequeue ? requeue_command(identity.job)
                                                      : time_left_command(identity.job),
-                          kCommandTime);
+                          kCommandTime, unwanted);
   if (!text)
     return Error{in_vain + text.error().message, text.error().hint};
   return text;
 }
 
-std::int64_t time_left_ms(const Identity& identity) noexcept {
+std::int64_t time_left_ms(const Identity& identity, const std::stop_token& unwanted) noexcept {
   try {
     if (identity.job_end) {
       const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -82,7 +97,7 @@ std::int64_t time_left_ms(const Identity& identity) noexcept {
     }
     if (identity.job.empty())
       return kNoTimeLimit;
-    const auto text = ask_slurm(identity, SrunWish::kTimeLeft);
+    const auto text = ask_slurm(identity, SrunWish::kTimeLeft, unwanted);
     const auto left = text ? parse_time_left(*text) : std::nullopt;
     return !left || *left > kNoTimeLimit / 1000 ? kNoTimeLimit : *left * 1000;
   } catch (const std::exception&) { // out of memory: as where Slurm does not say

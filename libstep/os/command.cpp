@@ -124,13 +124,16 @@ void Command::end() {
 }
 
 Result<std::string> run_command(const std::vector<std::string>& words,
-                                std::chrono::milliseconds limit) {
+                                std::chrono::milliseconds limit,
+                                const std::stop_token& unwanted) {
   auto command = Command::start(words, limit);
   if (!command)
     return command.error();
   for (auto pause = 1ms;; pause = std::min<std::chrono::milliseconds>(pause * 2, 50ms)) {
     if (auto said = command->look())
       return *std::move(said);
+    if (unwanted.stop_requested())
+      return Error{"nobody waits for " + joined(words)};
     std::this_thread::sleep_for(pause);
   }
 }

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -42,8 +43,9 @@ private:
   std::string said_;
 };
 
-// The same, waiting for its end.
+// The same, waiting for its end, or until nobody wants its words any more.
 Result<std::string> run_command(const std::vector<std::string>& words,
-                                std::chrono::milliseconds limit);
+                                std::chrono::milliseconds limit,
+                                const std::stop_token& unwanted = {});
 
 } // namespace dist_train

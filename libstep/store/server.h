@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
@@ -27,8 +28,9 @@ struct ServerOptions {
   Socket listener;                // may be none: a world of one
   double silence_seconds = 30;    // of a rank, after which it counts as lost; negative: never
   // Milliseconds that the job has left, or kNoTimeLimit. Called at most once, when somebody first
-  // wants to know, from a thread of its own, for which stop() waits; must not throw.
-  std::function<std::int64_t()> time_left;
+  // wants to know, from a thread of its own, for which stop() waits, having asked it to end; must
+  // not throw.
+  std::function<std::int64_t(const std::stop_token&)> time_left;
   // So long before the job's end a stop is asked for; negative: never; 0: kStopSeconds, but no more
   // than a tenth of what is left when the first rank tells of an iteration.
   double stop_seconds = 0;

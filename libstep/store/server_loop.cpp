@@ -34,6 +34,7 @@ Server::Loop::Loop(ServerOptions options)
       block_(kReadPiece, '\0'), next_tick_(Clock::now()) {}
 
 Server::Loop::~Loop() {
+  clock_unwanted_.request_stop();
   if (clock_.joinable())
     clock_.join();
 }

@@ -7,6 +7,7 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -116,6 +117,7 @@ private:
 
   // The end of the job: looked up by a thread once somebody wants to know.
   std::thread clock_;
+  std::stop_source clock_unwanted_;
   std::atomic<std::int64_t> clock_answer_{-1}; // milliseconds; -1: not there yet
   std::optional<TimePoint> job_end_;           // max(): no limit is known
   std::vector<Waiter> want_time_;

@@ -192,7 +192,7 @@ void Server::Loop::begin_look_at_clock() {
     return;
   }
   auto thread = start_quiet_thread("libstep-clock", [this] {
-    clock_answer_ = options_.time_left();
+    clock_answer_ = options_.time_left(clock_unwanted_.get_token());
     wake();
   });
   if (thread)
