@@ -2,15 +2,12 @@
 #include "libstep/store/client.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <new>
 
 #include <poll.h>
 #include <sys/socket.h>
 
 #include "libstep/store/heartbeat.h"
 #include "libstep/store/roster.h"
-#include "libstep/store/threads.h"
 
 namespace dist_train {
 namespace {

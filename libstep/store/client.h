@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <string>
 #include <utility>
@@ -83,6 +84,15 @@ private:
   std::string store_rank_text() const; // "rank 0 (node01, local 0)"
 
   // client_stream.cpp: what the store says.
+  // What is done for no caller in particular, and may run out of memory: that ends the connection.
+  template <typename Work>
+  void or_end(Work work) {
+    try {
+      work();
+    } catch (const std::bad_alloc&) {
+      end({STEP_ERR_MEMORY, {}, {"out of memory while an answer of the store came in"}});
+    }
+  }
   void read_unless_read(); // by a caller
   void read();             // for whoever has `reading_`
   Result<void> read_frames();

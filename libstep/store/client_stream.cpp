@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <new>
 #include <utility>
 
 #include <sys/socket.h>
@@ -33,13 +32,11 @@ void Client::read_unless_read() {
 }
 
 void Client::read() {
-  try {
+  or_end([this] {
     if (auto read = read_frames(); !read)
       end_of_stream(read.error());
-  } catch (const std::bad_alloc&) {
-    end({STEP_ERR_MEMORY, {}, {"out of memory while an answer of the store came in"}});
-  }
-  tell_passed();
+    tell_passed();
+  });
 }
 
 void Client::tick() {

@@ -97,7 +97,7 @@ void Reader::run() {
     if (now >= next_try) {
       next_try = TimePoint::max();
       for (Client* client : clients_)
-        client->tell_passed();
+        client->or_end([=] { client->tell_passed(); });
     }
     if (owed_.exchange(false))
       next_try = std::min(next_try, now + std::chrono::milliseconds(10));
@@ -105,7 +105,7 @@ void Reader::run() {
       continue;
     next_tick = now + interval;
     for (Client* client : clients_)
-      client->tick();
+      client->or_end([=] { client->tick(); });
   }
 }
 
