@@ -15,7 +15,8 @@ constexpr std::size_t kMacSize = sizeof(Digest);
 
 // Lengths of the text fields.
 constexpr std::size_t kName = 256, kAddress = 64, kInterface = 16, kCell = 48, kCores = 192,
-                      kRanks = 1536, kNodeList = 512, kNote = 512, kVersion = 16, kHcas = 128;
+                      kRanks = 1536, kNodeList = 512, kNote = 512, kVersion = 16, kHcas = 128,
+                      kWarnings = 960;
 // A failure stands where the ranks would: who cannot start is not waited for.
 constexpr std::size_t kMessage = 768, kHint = 384, kCaret = kRanks - kMessage - kHint;
 
@@ -113,6 +114,7 @@ void write(Writer& out, const NodeFacts& facts) {
   out.u32(facts.task_cores);
   out.u32(facts.task_cpus);
   out.u32(facts.cpus_per_task);
+  out.text(facts.warnings, kWarnings);
 }
 
 NodeFacts read_node_facts(Reader& in) {
@@ -128,6 +130,7 @@ NodeFacts read_node_facts(Reader& in) {
   facts.task_cores = in.u32();
   facts.task_cpus = in.u32();
   facts.cpus_per_task = in.u32();
+  facts.warnings = in.text(kWarnings);
   return facts;
 }
 

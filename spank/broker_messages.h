@@ -65,7 +65,7 @@ struct Answer {
 };
 
 // Longest texts that travel; longer ones in these members are cut (node_list: left out).
-inline constexpr std::size_t kReportSize = 3200;
+inline constexpr std::size_t kReportSize = 4096;
 inline constexpr std::size_t kAnswerSize = 1024; // without the layout
 inline constexpr std::size_t kMaxLayoutSize = 4u << 20;
 

@@ -66,7 +66,7 @@ private:
   // Every other rank.
   std::optional<Error> find() {
     bool first_on_node = facts_.local_rank == 0;
-    if (layout_ && reserved_ && options_.iface.value_or("auto") == "auto") {
+    if (layout_ && reserved_ && !names_interfaces(options_)) {
       if (auto address = certain_address(layout_->nodes.front().name)) {
         master_ = {layout_->nodes.front().name, *std::move(address), "", *reserved_};
         if (report_.has_row)

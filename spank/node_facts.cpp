@@ -10,15 +10,10 @@ namespace dist_train {
 
 namespace {
 
-std::string_view variable(const SlurmFacts& facts, std::string_view name) {
-  auto found = facts.environment.find(name);
-  return found == facts.environment.end() ? std::string_view() : found->second;
-}
-
 // The soft limit that the program will have: after this hook slurmstepd sets again what srun
 // handed on ("U" before the number where the user named the limit), where the hard one allows it.
 std::uint64_t program_limit(const SlurmFacts& facts, std::string_view name, const Limit& now) {
-  auto text = variable(facts, name);
+  auto text = value_of(facts.environment, name);
   if (text.starts_with('U'))
     text.remove_prefix(1);
   auto handed_on = parse_number(text, kUnlimited);
@@ -27,12 +22,12 @@ std::uint64_t program_limit(const SlurmFacts& facts, std::string_view name, cons
 
 } // namespace
 
-NodeFacts gather_node_facts(const SlurmFacts& facts, const IdSet& cpus, std::uint32_t cores) {
+NodeFacts gather_node_facts(const SlurmFacts& facts, const TaskDevices& devices, const IdSet& cpus,
+                            std::uint32_t cores) {
   NodeFacts node;
   node.node = facts.node_name;
   node.plugin_version = kPluginVersion;
   node.local_ranks = static_cast<std::uint32_t>(facts.node_ranks.size());
-  auto devices = task_devices(facts.environment, node.local_ranks, gpu_vendor());
   node.gpus = devices.count;
   node.gpus_isolated = devices.isolated;
   node.hcas = rdma_devices();
@@ -44,7 +39,7 @@ NodeFacts gather_node_facts(const SlurmFacts& facts, const IdSet& cpus, std::uin
   node.task_cores = cores;
   node.task_cpus = static_cast<std::uint32_t>(cpus.size());
   node.cpus_per_task = static_cast<std::uint32_t>(
-      parse_number(variable(facts, "SLURM_CPUS_PER_TASK"), 0xffffffff).value_or(0));
+      parse_number(value_of(facts.environment, "SLURM_CPUS_PER_TASK"), 0xffffffff).value_or(0));
   return node;
 }
 

@@ -44,21 +44,15 @@ Result<void> drop_rights(const TaskUser& user) {
   return {};
 }
 
-const std::string* variable(const SlurmFacts& facts, std::string_view name) {
-  auto found = facts.environment.find(name);
-  return found == facts.environment.end() ? nullptr : &found->second;
-}
-
 // Slurm tells the type of --mem-bind where somebody said it; "none" is a wish, too.
-bool memory_is_bound(const SlurmFacts& facts) {
-  const auto* type = variable(facts, "SLURM_MEM_BIND_TYPE");
-  return type && !type->empty();
+bool memory_is_bound(const Environment& environment) {
+  return !value_of(environment, "SLURM_MEM_BIND_TYPE").empty();
 }
 
 // Whether the job has every CPU of the node, so that nobody else is in the way.
-bool whole_node(const SlurmFacts& facts, std::size_t cpus) {
-  const auto* count = variable(facts, "SLURM_CPUS_ON_NODE");
-  return count && parse_number(*count, 1u << 20).value_or(0) >= cpus;
+bool has_all_cpus(const Environment& environment, std::size_t cpus) {
+  auto count = parse_number(value_of(environment, "SLURM_CPUS_ON_NODE"), kMaxId);
+  return count.value_or(0) >= cpus;
 }
 
 } // namespace
@@ -91,45 +85,75 @@ Result<std::string> read_node_machine(const std::string& options, const TaskUser
 
 namespace {
 
-TaskShare share_on(const Machine& machine, const Options& options, const SlurmFacts& facts) {
+TaskView view_of(const Machine& machine, const Options& options, const SlurmFacts& facts,
+                 const TaskDevices& devices) {
   TaskView view;
   view.local_rank = facts.local_rank;
   view.local_tasks = static_cast<std::uint32_t>(facts.node_ranks.size());
   view.bind = options.bind.value_or(BindRule::kAuto);
   view.mask = allowed_cpus();
   view.reach = reachable_cpus();
-  view.whole_node = whole_node(facts, all_cpus(machine).size());
-  view.bind_memory = !memory_is_bound(facts);
-  auto devices = task_devices(facts.environment, view.local_tasks, gpu_vendor());
+  view.masks = bound_masks(facts.environment, view.local_tasks);
+  if (!view.masks.empty() && view.masks[view.local_rank] != view.mask)
+    view.masks.clear();
+  view.whole_node = has_all_cpus(facts.environment, all_cpus(machine).size());
+  if (!memory_is_bound(facts.environment))
+    view.memory = allowed_memory();
+  view.gpus = named_gpus(machine, devices.names, accessible_gpus(machine, ""));
   view.gpus_isolated = devices.isolated;
-  std::string list;
-  for (const auto& name : devices.names)
-    list += (list.empty() ? "" : ",") + name;
-  for (const auto& visible : visible_gpus(machine, list, accessible_gpus(machine, "")))
-    view.gpus.push_back(visible.gpu);
+  view.gpus_movable = facts.environment.contains("SLURM_GPUS_ON_NODE");
+  view.gpu_rule = options.gpus.value_or(GpuRule::kShared);
+  view.barred_nics = barred_nics(machine, options.nic.value_or("auto"));
+  return view;
+}
 
+// What of the user's own undoes the binding.
+void warn_of_variables(const SlurmFacts& facts, TaskShare& share) {
+  if (value_of(facts.environment, "NCCL_IGNORE_CPU_AFFINITY") == "1")
+    share.warnings.push_back(
+        "NCCL_IGNORE_CPU_AFFINITY=1 lets NCCL's threads leave the task's CPUs; "
+        "fix: unset it");
+  if (auto file = value_of(facts.environment, "NCCL_TOPO_FILE"); !file.empty())
+    share.warnings.push_back("NCCL takes the machine from NCCL_TOPO_FILE=" + quoted(file) +
+                             ", which may contradict it; fix: unset it on bare metal");
+}
+
+Result<TaskShare> share_on(const Machine& machine, const Options& options, const SlurmFacts& facts,
+                           const TaskDevices& devices) {
+  auto view = view_of(machine, options, facts, devices);
+  if (view.mask.empty() || view.reach.empty())
+    return Error{"the task's CPUs cannot be read"};
+  if (intersection(view.reach, all_cpus(machine)) != view.reach)
+    return Error{"it describes CPUs " + id_set_text(all_cpus(machine)) + ", the task may use " +
+                 id_set_text(view.reach)};
   auto share = share_of_task(machine, view);
   if (!share.cpus.empty() && share.cpus != view.mask)
     if (auto bound = bind_to_cpus(share.cpus); !bound) {
       share.warnings.push_back(bound.error().message);
       share.cells.cores = id_set_text(view.mask) + " kept";
+      share.cores = 0;
     }
   if (!share.memory.empty())
     if (auto preferred = prefer_memory_of(share.memory); !preferred)
       share.warnings.push_back(preferred.error().message);
+  warn_of_variables(facts, share);
   return share;
 }
 
 } // namespace
 
 TaskShare take_share(const Result<std::string>& text, const Options& options,
-                     const SlurmFacts& facts) {
-  auto machine = text ? parse_machine_text(*text, "the machine") : Result<Machine>(text.error());
-  if (machine)
-    return share_on(*machine, options, facts);
-  TaskShare share;
-  share.warnings.push_back("nothing is placed: " + machine.error().message);
-  return share;
+                     const SlurmFacts& facts, const TaskDevices& devices) {
+  auto source = options.topology.value_or("the machine");
+  auto machine = text ? parse_machine_text(*text, source) : Result<Machine>(text.error());
+  auto share =
+      machine ? share_on(*machine, options, facts, devices) : Result<TaskShare>(machine.error());
+  if (share)
+    return *std::move(share);
+  TaskShare none;
+  none.warnings.push_back("nothing is placed: " + share.error().message +
+                          (machine && options.topology ? " (" + source + ")" : ""));
+  return none;
 }
 
 } // namespace dist_train

@@ -3,7 +3,7 @@
 // task.
 #pragma once
 
-#include "libstep/core/machine.h"
+#include "libstep/core/devices.h"
 #include "libstep/core/options.h"
 #include "libstep/core/task_share.h"
 #include "spank/slurm_facts.h"
@@ -21,9 +21,10 @@ bool places(std::string_view options);
 // worse.
 Result<std::string> read_node_machine(const std::string& options, const TaskUser& user);
 
-// In task_init, as the user: what the task gets. Applies mask and memory policy; where the kernel
-// refuses, or the machine could not be read, that is a warning of the share.
+// In task_init, as the user: what the task gets of its node and of its `devices`. Applies mask and
+// memory policy; where the kernel refuses, or the machine could not be read, that is a warning of
+// the share.
 TaskShare take_share(const Result<std::string>& machine, const Options& options,
-                     const SlurmFacts& facts);
+                     const SlurmFacts& facts, const TaskDevices& devices);
 
 } // namespace dist_train

@@ -3,7 +3,9 @@
 
 #include "libstep/core/text.h"
 #include "libstep/os/affinity.h"
+#include "libstep/os/interfaces.h"
 #include "libstep/os/limits.h"
+#include "libstep/os/nccl_conf.h"
 #include "libstep/os/port.h"
 #include "spank/meeting.h"
 #include "spank/names.h"
@@ -98,6 +100,22 @@ void raise_open_files(spank_t spank) {
     spank_setenv(spank, "SLURM_RLIMIT_NOFILE", std::to_string(limit.rlim_max).c_str(), 1);
 }
 
+// Interfaces for NCCL's sockets; "" leaves them to NCCL.
+std::string sockets_for_nccl(const Options& options, const TaskPlan& plan) {
+  if (plan.node_count < 2 || plan.interface.empty())
+    return "";
+  auto all = interface_addresses();
+  return names_interfaces(options) ? nccl_exactly(select_interfaces(*options.iface, all))
+                                   : nccl_interfaces(all, plan.interface);
+}
+
+std::string lines(const std::vector<std::string>& texts) {
+  std::string all;
+  for (const auto& text : texts)
+    all += (all.empty() ? "" : "\n") + text;
+  return all;
+}
+
 // `task` is what is known when it fails.
 Result<void> become_rank(spank_t spank, const Options& options, std::optional<Task>& task) {
   auto secret = read_variable(spank, kTokenVariable);
@@ -118,24 +136,26 @@ Result<void> become_rank(spank_t spank, const Options& options, std::optional<Ta
   broker.token = *token;
 
   auto local_tasks = static_cast<std::uint32_t>(facts->node_ranks.size());
-  auto placed = machine ? std::optional(take_share(*machine, options, *facts)) : std::nullopt;
+  auto devices = task_devices(facts->environment, local_tasks, gpu_vendor());
   auto cpus = allowed_cpus();
   auto cores = cores_of_task(facts->environment, cpus, local_tasks);
-  auto devices = task_devices(facts->environment, local_tasks, gpu_vendor());
-  auto share = options.oversubscribe.value_or(false);
-  MappingRow row;
-  if (placed)
-    row = placed->cells;
+  auto placed = machine ? take_share(*machine, options, *facts, devices) : TaskShare{};
+  if (placed.cores > 0)
+    cores = placed.cores;
+  auto oversubscribe = options.oversubscribe.value_or(false);
+  auto row = placed.cells;
   row.node = facts->node_name;
   row.rank = facts->rank;
   row.local_rank = facts->local_rank;
   if (row.gpu == "-")
-    row.gpu = gpu_of(devices, facts->local_rank, share);
-  if (!placed)
-    row.cores = cpus.empty() ? "-" : id_set_text(cpus);
+    row.gpu = gpu_of(devices, facts->local_rank, oversubscribe);
+  if (row.cores == "-" && !cpus.empty())
+    row.cores = id_set_text(cpus);
   task.emplace(Task{broker, report_of(*facts, options, std::move(row))});
-  if (facts->local_rank == 0)
-    task->report.facts = gather_node_facts(*facts, cpus, cores);
+  if (facts->local_rank == 0) {
+    task->report.facts = gather_node_facts(*facts, devices, cpus, cores);
+    task->report.facts->warnings = lines(placed.warnings);
+  }
   auto meeting = meet(*facts, options, broker, task->report);
   if (!meeting)
     return meeting.error();
@@ -145,12 +165,20 @@ Result<void> become_rank(spank_t spank, const Options& options, std::optional<Ta
   auto& plan = meeting->plan;
   if (broker.port != 0 && !broker.hosts.empty())
     plan.broker = host_port_text(broker.hosts.front(), broker.port);
-  plan.cores = cores;
-  if (placed) {
-    plan.threads = placed->threads;
-    plan.defaults = std::move(placed->variables);
+  if (options.iface == "none")
+    plan.interface.clear();
+  plan.nccl_interfaces = sockets_for_nccl(options, plan);
+  plan.configured = read_nccl_conf(std::string(value_of(facts->environment, "HOME")));
+  plan.threads = cores > 0 ? omp_threads(cores, devices.count > 0) : 0;
+  plan.gpus = std::move(placed.gpus);
+  plan.numa = std::move(placed.numa);
+  plan.nics = std::move(placed.nics);
+  plan.defaults = std::move(placed.variables);
+  if (!placed.devices.empty()) {
+    plan.devices = rearranged_lists(facts->environment, devices, placed.devices);
+    devices = seen_at(devices, placed.devices);
   }
-  plan.jax_devices = jax_device_ids(devices, facts->local_rank, local_tasks, share);
+  plan.jax_devices = jax_device_ids(devices, facts->local_rank, local_tasks, oversubscribe);
   if (meeting->store) {
     auto store = hand_over(std::move(meeting->store));
     auto held = hand_over(std::move(meeting->held));

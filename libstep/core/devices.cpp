@@ -11,6 +11,11 @@ namespace {
 
 constexpr std::size_t kMaxDevices = 1024; // of a list; no node has as many
 constexpr std::string_view kCuda = "CUDA_VISIBLE_DEVICES";
+constexpr std::string_view kRocr = "ROCR_VISIBLE_DEVICES";
+constexpr std::string_view kHip =
+    "HIP_VISIBLE_DEVICES"; // positions in ROCR's list, if there is one
+constexpr std::string_view kOrdinal = "GPU_DEVICE_ORDINAL";
+constexpr std::string_view kZe = "ZE_AFFINITY_MASK";
 
 enum class Kind { kNone, kIndex, kGpu, kMig };
 
@@ -31,18 +36,22 @@ std::string_view trimmed(std::string_view text) {
 std::optional<std::string_view> counting_variable(const Environment& environment,
                                                   GpuVendor vendor) {
   using Names = std::vector<std::string_view>;
-  const Names amd{"HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"};
+  const Names amd{kHip, kRocr, kOrdinal};
   Names candidates{kCuda};
   if (vendor == GpuVendor::kAmd)
     candidates = amd;
   if (vendor == GpuVendor::kUnknown) {
     candidates.insert(candidates.end(), amd.begin(), amd.end());
-    candidates.push_back("ZE_AFFINITY_MASK");
+    candidates.push_back(kZe);
   }
   for (auto name : candidates)
     if (environment.contains(name))
       return name;
   return std::nullopt;
+}
+
+std::vector<std::string> names_in(const Environment& environment, std::string_view variable) {
+  return device_names(variable, value_of(environment, variable));
 }
 
 } // namespace
@@ -68,18 +77,53 @@ std::vector<std::string> device_names(std::string_view variable, std::string_vie
 TaskDevices task_devices(const Environment& environment, std::uint32_t local_world_size,
                          GpuVendor vendor) {
   TaskDevices devices;
-  std::uint32_t on_node = 0; // of the step
-  if (auto found = environment.find("SLURM_GPUS_ON_NODE"); found != environment.end())
-    on_node = static_cast<std::uint32_t>(parse_number(found->second, kMaxDevices).value_or(0));
+  auto on_node = static_cast<std::uint32_t>( // of the step
+      parse_number(value_of(environment, "SLURM_GPUS_ON_NODE"), kMaxDevices).value_or(0));
   auto variable = counting_variable(environment, vendor);
   if (!variable) {
     devices.count = on_node;
     return devices;
   }
-  devices.names = device_names(*variable, environment.find(*variable)->second);
+  devices.names = names_in(environment, *variable);
+  if (auto outer = names_in(environment, kRocr); *variable == kHip && !outer.empty())
+    for (auto& name : devices.names)
+      if (auto position = parse_number(name, outer.size() - 1))
+        name = outer[*position];
   devices.count = static_cast<std::uint32_t>(devices.names.size());
   devices.isolated = local_world_size > 1 && devices.count > 0 && devices.count < on_node;
   return devices;
+}
+
+TaskDevices seen_at(const TaskDevices& devices, const std::vector<std::size_t>& order) {
+  TaskDevices seen;
+  for (auto position : order)
+    seen.names.push_back(devices.names[position]);
+  seen.count = static_cast<std::uint32_t>(order.size());
+  seen.isolated = devices.isolated || seen.count < devices.count;
+  return seen;
+}
+
+std::vector<std::pair<std::string, std::string>>
+rearranged_lists(const Environment& environment, const TaskDevices& devices,
+                 const std::vector<std::size_t>& order) {
+  std::vector<std::pair<std::string, std::string>> lists;
+  auto add = [&](std::string_view variable, auto name_at) {
+    std::string list;
+    for (std::size_t i = 0; i < order.size(); ++i)
+      list += (i == 0 ? "" : ",") + name_at(i);
+    lists.emplace_back(variable, std::move(list));
+  };
+  bool rocr = environment.contains(kRocr), hip = environment.contains(kHip);
+  for (auto variable : {kCuda, kRocr, kHip, kOrdinal, kZe}) {
+    if (!environment.contains(variable))
+      continue;
+    auto names = variable == kRocr && hip ? devices.names : names_in(environment, variable);
+    if (variable == kHip && rocr)
+      add(variable, [](std::size_t i) { return std::to_string(i); });
+    else if (names.size() == devices.names.size()) // else it is not about the same devices
+      add(variable, [&](std::size_t i) { return names[order[i]]; });
+  }
+  return lists;
 }
 
 std::optional<std::uint32_t> own_device(const TaskDevices& devices, std::uint32_t local_rank,

@@ -26,7 +26,8 @@ constexpr const char* kDefaults = "DIST_TRAIN_DEFAULTS";
 
 class Changes {
 public:
-  Changes(EnvPlan& plan, const Environment& inherited) : plan_(plan), inherited_(inherited) {
+  Changes(EnvPlan& plan, const Environment& inherited, const std::set<std::string>& configured)
+      : plan_(plan), inherited_(inherited), configured_(configured) {
     if (auto outer = inherited.find(kDefaults); outer != inherited.end())
       for (auto item : split(outer->second, ';'))
         outer_.emplace(item);
@@ -38,8 +39,11 @@ public:
   void set(const char* name, std::uint32_t value) { set(name, std::to_string(value)); }
   // Where the user has said nothing.
   void set_default(const char* name, const std::string& value) {
-    if (users(name))
+    bool in_file = configured_.contains(name);
+    if (users(name) || in_file) {
+      kept_.push_back(name + std::string(in_file ? " (nccl.conf)" : ""));
       return;
+    }
     set(name, value);
     defaults_ += (defaults_.empty() ? "" : ";") + item(name, value);
   }
@@ -50,6 +54,8 @@ public:
     return found == inherited_.end() || ours ? nullptr : &found->second;
   }
   const std::string& defaults() const { return defaults_; }
+  // What the user's own value or a file kept from being set.
+  const std::vector<std::string>& kept() const { return kept_; }
 
 private:
   static std::string item(const std::string& name, const std::string& value) {
@@ -58,6 +64,8 @@ private:
 
   EnvPlan& plan_;
   const Environment& inherited_;
+  const std::set<std::string>& configured_;
+  std::vector<std::string> kept_;
   std::set<std::string, std::less<>> outer_; // NAME=VALUE
   std::string defaults_;
 };
@@ -85,10 +93,15 @@ void set_endpoint(Changes& changes, EnvPlan& plan, EnvRule rule, const char* nam
 
 } // namespace
 
+std::string_view value_of(const Environment& environment, std::string_view name) {
+  auto found = environment.find(name);
+  return found == environment.end() ? std::string_view() : found->second;
+}
+
 EnvPlan task_environment(const TaskPlan& plan, const Options& options,
                          const Environment& inherited) {
   EnvPlan result;
-  Changes changes(result, inherited);
+  Changes changes(result, inherited, plan.configured);
 
   for (const auto& [name, value] : inherited)
     for (auto prefix : kRemovedPrefixes)
@@ -122,11 +135,14 @@ EnvPlan task_environment(const TaskPlan& plan, const Options& options,
   auto omp = options.omp.value_or(OmpRule{});
   if (omp.kind == OmpRule::kFixed)
     changes.set("OMP_NUM_THREADS", omp.threads);
-  else if (auto threads = plan.threads > 0 ? plan.threads : plan.cores;
-           omp.kind == OmpRule::kAuto && threads > 0)
-    changes.set_default("OMP_NUM_THREADS", std::to_string(threads));
+  else if (omp.kind == OmpRule::kAuto && plan.threads > 0)
+    changes.set_default("OMP_NUM_THREADS", std::to_string(plan.threads));
+  for (const auto& [name, value] : plan.devices)
+    changes.set(name.c_str(), value);
   for (const auto& [name, value] : plan.defaults)
     changes.set_default(name.c_str(), value);
+  if (!plan.nccl_interfaces.empty())
+    changes.set_default("NCCL_SOCKET_IFNAME", plan.nccl_interfaces);
   if (!plan.interface.empty()) {
     changes.set_default("GLOO_SOCKET_IFNAME", plan.interface);
     changes.set_default("TP_SOCKET_IFNAME", plan.interface);
@@ -149,6 +165,11 @@ EnvPlan task_environment(const TaskPlan& plan, const Options& options,
   if (!plan.broker.empty())
     changes.set("DIST_TRAIN_BROKER", plan.broker);
   changes.set("DIST_TRAIN_RESTART_COUNT", plan.id.restart_count);
+  for (const auto& [name, value] :
+       {std::pair("DIST_TRAIN_GPU", &plan.gpus), std::pair("DIST_TRAIN_NUMA", &plan.numa),
+        std::pair("DIST_TRAIN_NIC", &plan.nics)})
+    if (!value->empty())
+      changes.set(name, *value);
   if (!changes.defaults().empty())
     changes.set(kDefaults, changes.defaults());
   if (plan.store_fd >= 0)
@@ -157,6 +178,8 @@ EnvPlan task_environment(const TaskPlan& plan, const Options& options,
     changes.set("DIST_TRAIN_PORT_FD", static_cast<std::uint32_t>(plan.port_fd));
   if (plan.jax_fd >= 0)
     changes.set("DIST_TRAIN_JAX_FD", static_cast<std::uint32_t>(plan.jax_fd));
+  if (options.verbose.value_or(false) && !changes.kept().empty())
+    result.notices.push_back("kept yours: " + listing(changes.kept()));
   return result;
 }
 

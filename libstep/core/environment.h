@@ -9,7 +9,10 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace dist_train {
@@ -25,16 +28,20 @@ struct TaskPlan {
   std::string layout;         // layout_text(); "" where it is not known or too long
   std::string master_address; // literal address of rank 0's node
   Ports ports;
-  std::string broker;        // srun's address and port for what programs ask of it; "" if none
-  std::string token;         // 32 lower-case hexadecimal digits
-  std::string interface;     // of this node, towards master_address; "" if unknown
-  std::uint32_t cores = 0;   // physical cores for this task alone; 0 if unknown
-  std::string jax_devices;   // jax_device_ids(); "" leaves the variable alone
-  std::uint32_t threads = 0; // for OMP_NUM_THREADS where it is not one a core; 0: cores
-  std::vector<std::pair<std::string, std::string>> defaults; // of placement, where nothing is set
-  int store_fd = -1; // rank 0 only: inherited listening socket on ports.store
-  int port_fd = -1;  // rank 0 only: inherited socket that holds ports.master
-  int jax_fd = -1;   // rank 0 only: inherited socket that holds ports.jax
+  std::string broker;          // srun's address and port for what programs ask of it; "" if none
+  std::string token;           // 32 lower-case hexadecimal digits
+  std::string interface;       // of this node, towards master_address; "" if unknown
+  std::uint32_t threads = 0;   // for OMP_NUM_THREADS; 0 if unknown
+  std::string jax_devices;     // jax_device_ids(); "" leaves the variable alone
+  std::string nccl_interfaces; // NCCL_SOCKET_IFNAME; "" leaves the choice to NCCL
+  // Of placement: lists of visible devices; values where the user has set none; and what the task
+  // got, "" where that is not known.
+  std::vector<std::pair<std::string, std::string>> devices, defaults;
+  std::string gpus, numa, nics;
+  std::set<std::string> configured; // variables that a file of NCCL's sets
+  int store_fd = -1;                // rank 0 only: inherited listening socket on ports.store
+  int port_fd = -1;                 // rank 0 only: inherited socket that holds ports.master
+  int jax_fd = -1;                  // rank 0 only: inherited socket that holds ports.jax
 };
 
 // An absent value removes the variable.
@@ -49,6 +56,9 @@ struct EnvPlan {
 };
 
 using Environment = std::map<std::string, std::string, std::less<>>;
+
+// The variable's value; "" where it is not set.
+std::string_view value_of(const Environment& environment, std::string_view name);
 
 // `inherited` is the task's environment before the changes.
 EnvPlan task_environment(const TaskPlan& plan, const Options& options,

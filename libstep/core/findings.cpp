@@ -248,6 +248,24 @@ void check_cores(const Nodes& nodes, Found& found) {
   check_least(nodes, lacks, &NodeFacts::task_cores, words, found);
 }
 
+// What placement says of single nodes; those that say the same are named together.
+void check_placement(const Nodes& nodes, Found& found) {
+  constexpr std::size_t kMost = 6;                                    // lines
+  std::vector<std::pair<std::string, std::vector<std::string>>> said; // and by whom
+  for (const auto& node : nodes)
+    for (auto line : split(node.warnings, '\n')) {
+      auto same = std::find_if(said.begin(), said.end(),
+                               [&](const auto& one) { return one.first == line; });
+      if (same == said.end())
+        same = said.insert(said.end(), {std::string(line), {}});
+      same->second.push_back(node.node);
+    }
+  for (std::size_t i = 0; i < std::min(said.size(), kMost); ++i)
+    found.push_back({listing(said[i].second) + ": " + said[i].first, ""});
+  if (said.size() > kMost)
+    found.push_back({"and " + std::to_string(said.size() - kMost) + " more of placement", ""});
+}
+
 } // namespace
 
 std::vector<Finding> findings(const std::vector<NodeFacts>& nodes, std::uint32_t world_size,
@@ -264,6 +282,7 @@ std::vector<Finding> findings(const std::vector<NodeFacts>& nodes, std::uint32_t
   check_shared_memory(nodes, found);
   check_cpus_per_task(nodes, found);
   check_cores(nodes, found);
+  check_placement(nodes, found);
   return found;
 }
 

@@ -25,6 +25,7 @@ struct NodeFacts {
   std::uint32_t task_cores = 0;    // physical cores the task has for itself; 0 when unknown
   std::uint32_t task_cpus = 0;     // CPUs (hardware threads) in its mask; 0 when unknown
   std::uint32_t cpus_per_task = 0; // what the job asked for (SLURM_CPUS_PER_TASK); 0 when nothing
+  std::string warnings;            // of placement, a line each
   bool operator==(const NodeFacts&) const = default;
 };
 

@@ -14,6 +14,7 @@ namespace {
 constexpr std::uint32_t kMaxWaitSeconds = 86400;
 // What all voices together say must fit into kMaxOptionText.
 constexpr std::size_t kMaxInterfaces = 512;
+constexpr std::size_t kMaxNics = 256;
 constexpr std::size_t kMaxPath = 255;
 constexpr std::uint32_t kMaxThreads = 4096;
 
@@ -39,9 +40,9 @@ std::optional<OmpRule> omp_rule(std::string_view value) {
   return OmpRule{OmpRule::kFixed, static_cast<std::uint32_t>(*threads)};
 }
 
-std::optional<std::string> iface_list(std::string_view value) {
+std::optional<std::string> name_list(std::string_view value, std::size_t most) {
   auto parts = split(value, '+');
-  bool bad = parts.empty() || value.size() > kMaxInterfaces ||
+  bool bad = parts.empty() || value.size() > most ||
              std::any_of(parts.begin(), parts.end(), [](std::string_view part) {
                return part.empty() || part == "^" || part.find_first_of("=%") != part.npos ||
                       part.find('^', 1) != part.npos;
@@ -90,7 +91,11 @@ bool set_value(Options& options, Key key, std::string_view value) {
   case Key::kPort:
     return store(options.port, port_range(value));
   case Key::kIface:
-    return store(options.iface, iface_list(value));
+    return store(options.iface, name_list(value, kMaxInterfaces));
+  case Key::kGpus:
+    return store(options.gpus, either(value, "shared", GpuRule::kShared, "own", GpuRule::kOwn));
+  case Key::kNic:
+    return store(options.nic, name_list(value, kMaxNics));
   case Key::kOmp:
     return store(options.omp, omp_rule(value));
   case Key::kWait: {
@@ -142,6 +147,10 @@ std::optional<std::string> value_text(const Options& options, Key key) {
     for (const auto& [word, rule] : kBindings)
       if (rule == *options.bind)
         return std::string(word);
+  if (key == Key::kGpus && options.gpus)
+    return *options.gpus == GpuRule::kShared ? "shared" : "own";
+  if (key == Key::kNic)
+    return options.nic;
   if (key == Key::kTopology)
     return options.topology;
   if (key == Key::kPort && options.port)

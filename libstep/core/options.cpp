@@ -217,6 +217,8 @@ Options merge(const Options& over, const Options& under) {
     if (row.flag)
       merged.*row.flag = first_of(over.*row.flag, under.*row.flag);
   merged.bind = first_of(over.bind, under.bind);
+  merged.gpus = first_of(over.gpus, under.gpus);
+  merged.nic = first_of(over.nic, under.nic);
   merged.topology = first_of(over.topology, under.topology);
   merged.env = first_of(over.env, under.env);
   merged.port = first_of(over.port, under.port);
@@ -227,6 +229,10 @@ Options merge(const Options& over, const Options& under) {
   merged.limits = first_of(over.limits, under.limits);
   merged.checks = first_of(over.checks, under.checks);
   return merged;
+}
+
+bool names_interfaces(const Options& options) {
+  return options.iface && *options.iface != "auto" && *options.iface != "none";
 }
 
 const char* to_text(Mode mode) {

@@ -25,6 +25,9 @@ enum class LimitRule { kKeep, kRaise };
 // on such cores in any case, on all of its GPU's NUMA node, on its own cores anywhere, or where
 // Slurm put it. kNone: no placement at all, not even of memory and NICs.
 enum class BindRule { kAuto, kGpu, kNuma, kCore, kKeep, kNone };
+// Which GPUs a task sees: all of the step's on the node, its own at the position LOCAL_RANK, or its
+// own only.
+enum class GpuRule { kShared, kOwn };
 // Nodes that do not fit together: end the step where it could only fail, warn, or say nothing.
 enum class CheckRule { kEnd, kWarn, kOff };
 
@@ -49,10 +52,12 @@ struct Options {
   std::optional<bool> dry_run; // shows the table, too
   std::optional<bool> oversubscribe;
   std::optional<BindRule> bind;
+  std::optional<GpuRule> gpus;
+  std::optional<std::string> nic;      // "auto", "none", or names and prefixes joined by '+'
   std::optional<std::string> topology; // file of hwloc's that stands for the node; "%n" its name
   std::optional<EnvRule> env;
   std::optional<PortRange> port;
-  std::optional<std::string> iface; // "auto", or names, prefixes and subnets joined by '+'
+  std::optional<std::string> iface; // "auto", "none", or names, prefixes and subnets joined by '+'
   std::optional<OmpRule> omp;
   std::optional<std::uint32_t> wait_seconds;
   std::optional<bool> kill;
@@ -77,6 +82,9 @@ std::string canonical_text(const Options& options);
 
 // What `over` says, and what `under` says about the rest.
 Options merge(const Options& over, const Options& under);
+
+// Whether iface= says which interfaces.
+bool names_interfaces(const Options& options);
 
 // Grammar, modes, keys and the variables a task gets, for a terminal.
 std::string options_help();

@@ -38,6 +38,7 @@ std::string options_help() {
          "  RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK GROUP_WORLD_SIZE\n"
          "  ROLE_RANK ROLE_WORLD_SIZE ROLE_NAME MASTER_ADDR MASTER_PORT OMP_NUM_THREADS\n"
          "  GLOO_SOCKET_IFNAME TP_SOCKET_IFNAME JAX_COORDINATOR_ADDRESS JAX_LOCAL_DEVICE_IDS\n"
+         "  CUDA_DEVICE_ORDER UCX_NET_DEVICES, and NCCL_IB_HCA NCCL_SOCKET_IFNAME where needed\n"
          "  DIST_TRAIN_*\n"
          "\nsrun's own line beats SLURM_DIST_TRAIN, that beats what sbatch or salloc passed on,\n"
          "and that the site's plugstack line.\n";

@@ -5,6 +5,7 @@
 #include "libstep/core/text.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace dist_train {
 
@@ -143,7 +144,7 @@ void place_cores(const Machine& machine, const PlacementRequest& request, const 
   }
 }
 
-void place_nics(const Machine& machine, Placement& placement) {
+void place_nics(const Machine& machine, const PlacementRequest& request, Placement& placement) {
   std::vector<NicSeeker> seekers;
   std::vector<std::size_t> seeker_of;
   std::vector<const Gpu*> seen;
@@ -157,7 +158,7 @@ void place_nics(const Machine& machine, Placement& placement) {
     seen.push_back(gpu);
     seekers.push_back(gpu ? NicSeeker{&gpu->pci, {}} : NicSeeker{nullptr, task.numa});
   }
-  auto plan = choose_nics(machine, seekers);
+  auto plan = choose_nics(machine, seekers, request.barred);
   bool verbs = plan.fabric == Fabric::kInfiniband || plan.fabric == Fabric::kRoce;
 
   std::vector<std::string> down;
@@ -194,11 +195,15 @@ void place_nics(const Machine& machine, Placement& placement) {
   for (auto i : plan.usable)
     for (auto port : usable_ports(machine.nics[i]))
       placement.ib_hca += (placement.ib_hca.empty() ? "=" : ",") + port_text(machine.nics[i], port);
-  placement.warnings.push_back(
-      nic_names(machine, plan.left_out) + (plan.left_out.size() == 1 ? " is" : " are") +
-      " left out of NCCL_IB_HCA: slower than, a virtual function or not of the "
-      "fabric of " +
-      nic_names(machine, plan.usable));
+  std::vector<std::size_t> unfit;
+  std::set_difference(plan.left_out.begin(), plan.left_out.end(), request.barred.begin(),
+                      request.barred.end(), std::back_inserter(unfit));
+  if (!unfit.empty())
+    placement.warnings.push_back(
+        nic_names(machine, unfit) + (unfit.size() == 1 ? " is" : " are") +
+        " left out of NCCL_IB_HCA: slower than, a virtual function or not of the "
+        "fabric of " +
+        nic_names(machine, plan.usable));
 }
 
 template <typename Test>
@@ -267,13 +272,14 @@ Placement plan_placement(const Machine& machine, const PlacementRequest& request
     if (!task.cpus.empty())
       task.memory = memory_of(machine, task);
   }
-  place_nics(machine, placement);
+  place_nics(machine, request, placement);
   warn_about_cores(machine, request, allowed, placement);
   return placement;
 }
 
-std::uint32_t omp_threads(std::uint32_t cores) {
-  return cores >= 8 ? cores - 2 : cores >= 4 ? cores - 1 : std::max(1u, cores);
+std::uint32_t omp_threads(std::uint32_t cores, bool gpu) {
+  auto free = !gpu || cores < 4 ? 0u : cores < 8 ? 1u : 2u;
+  return std::max(1u, cores - free);
 }
 
 std::vector<std::pair<std::string, std::string>> placement_variables(const Placement& placement) {
@@ -290,7 +296,8 @@ std::vector<std::pair<std::string, std::string>> placement_variables(const Place
 std::vector<std::pair<std::string, std::string>> task_variables(const TaskPlacement& task) {
   std::vector<std::pair<std::string, std::string>> variables;
   if (task.cores > 0 && !task.shared)
-    variables.emplace_back("OMP_NUM_THREADS", std::to_string(omp_threads(task.cores)));
+    variables.emplace_back("OMP_NUM_THREADS",
+                           std::to_string(omp_threads(task.cores, !task.gpus.empty())));
   if (!task.ucx_device.empty())
     variables.emplace_back("UCX_NET_DEVICES", task.ucx_device);
   return variables;

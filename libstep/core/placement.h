@@ -12,6 +12,7 @@
 #include "libstep/core/machine.h"
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,7 @@ struct PlacementRequest {
   std::vector<std::size_t> gpus; // of Machine::gpus, in the order the tasks see them
   IdSet cpus;                    // of the step; empty: all that the machine allows
   Binding binding = Binding::kGpu;
+  std::vector<std::size_t> barred; // of Machine::nics, ascending: never to be used
 };
 
 struct TaskPlacement {
@@ -55,8 +57,12 @@ Placement plan_placement(const Machine& machine, const PlacementRequest& request
 std::vector<std::pair<std::string, std::string>> placement_variables(const Placement& placement);
 std::vector<std::pair<std::string, std::string>> task_variables(const TaskPlacement& task);
 
-// OMP_NUM_THREADS for a task with so many cores of its own: some stay free for the threads of NCCL
-// and the data loader.
-std::uint32_t omp_threads(std::uint32_t cores);
+// NICs that a nic= list ("mlx5_+^mlx5_7", "none") does not admit: names and beginnings of names of
+// RDMA devices and interfaces; '^' excludes, and a list of exclusions alone admits all others.
+std::vector<std::size_t> barred_nics(const Machine& machine, std::string_view list);
+
+// OMP_NUM_THREADS for a task with so many cores of its own: one a core, but with a GPU some stay
+// free for the threads of NCCL and the data loader.
+std::uint32_t omp_threads(std::uint32_t cores, bool gpu);
 
 } // namespace dist_train

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "libstep/core/placement_parts.h"
 
+#include "libstep/core/placement.h"
+#include "libstep/core/text.h"
+
 #include <algorithm>
 #include <array>
 
@@ -121,12 +124,16 @@ Indices nearer_down(const Machine& machine, const NicSeeker& seeker, PathClass p
 
 } // namespace
 
-NicPlan choose_nics(const Machine& machine, const std::vector<NicSeeker>& seekers) {
+NicPlan choose_nics(const Machine& machine, const std::vector<NicSeeker>& seekers,
+                    const std::vector<std::size_t>& barred) {
   NicPlan plan;
   Indices all;
   for (std::size_t i = 0; i < machine.nics.size(); ++i)
-    if (usable(machine.nics[i]))
-      (doubles(machine, machine.nics[i]) ? plan.left_out : all).push_back(i);
+    if (usable(machine.nics[i])) {
+      bool leave =
+          doubles(machine, machine.nics[i]) || std::binary_search(barred.begin(), barred.end(), i);
+      (leave ? plan.left_out : all).push_back(i);
+    }
   plan.fabric = choose_fabric(machine, seekers, all);
   auto ours = of_fabric(machine, all, plan.fabric);
   auto quick = fastest(machine, ours);
@@ -157,6 +164,31 @@ NicPlan choose_nics(const Machine& machine, const std::vector<NicSeeker>& seeker
     plan.choices.push_back(std::move(choice));
   }
   return plan;
+}
+
+std::vector<std::size_t> barred_nics(const Machine& machine, std::string_view list) {
+  std::vector<std::size_t> barred;
+  if (list == "auto")
+    return barred;
+  auto parts = split(list, '+');
+  for (std::size_t i = 0; i < machine.nics.size(); ++i) {
+    auto names = machine.nics[i].interfaces;
+    names.push_back(machine.nics[i].rdma);
+    auto begins = [&](std::string_view part) {
+      return std::any_of(names.begin(), names.end(),
+                         [&](const std::string& name) { return name.starts_with(part); });
+    };
+    bool wanted = std::all_of(parts.begin(), parts.end(),
+                              [](std::string_view part) { return part.starts_with('^'); });
+    bool excluded = list == "none";
+    for (auto part : parts) {
+      wanted = wanted || (!part.starts_with('^') && begins(part));
+      excluded = excluded || (part.starts_with('^') && begins(part.substr(1)));
+    }
+    if (!wanted || excluded)
+      barred.push_back(i);
+  }
+  return barred;
 }
 
 } // namespace dist_train

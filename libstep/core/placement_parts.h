@@ -51,6 +51,8 @@ struct NicSeeker {
   IdSet numa;
 };
 
-NicPlan choose_nics(const Machine& machine, const std::vector<NicSeeker>& seekers);
+// `barred` NICs are left out.
+NicPlan choose_nics(const Machine& machine, const std::vector<NicSeeker>& seekers,
+                    const std::vector<std::size_t>& barred);
 
 } // namespace dist_train

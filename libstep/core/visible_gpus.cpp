@@ -78,31 +78,25 @@ Result<Indices> find_gpus(const Machine& machine, std::string_view list) {
   return gpus;
 }
 
-std::vector<VisibleGpu> visible_gpus(const Machine& machine, std::string_view list,
-                                     const std::vector<std::size_t>& accessible) {
+std::vector<std::optional<std::size_t>> named_gpus(const Machine& machine,
+                                                   const std::vector<std::string>& names,
+                                                   const std::vector<std::size_t>& accessible) {
   constexpr std::string_view kMig = "MIG-";
   auto counted = in_order(machine, accessible);
-  std::vector<VisibleGpu> visible;
-  for (auto token : split(list, ',')) {
-    if (token.empty() || token.front() == '-')
-      break;
-    VisibleGpu entry{std::string(token), std::nullopt};
-    if (auto number = parse_number(token, kMaxId)) {
-      if (*number < counted.size())
-        entry.gpu = counted[*number];
-    } else if (token.starts_with(kMig)) {
-      auto parent = token.substr(kMig.size());
-      auto found = by_uuid(machine, parent.substr(0, parent.find('/')));
-      if (found.size() == 1)
-        entry.gpu = found.front();
-      else if (accessible.size() == 1)
-        entry.gpu = accessible.front();
-    } else if (auto found = by_uuid(machine, token); !found.empty()) {
-      entry.gpu = found.front();
-    }
-    visible.push_back(std::move(entry));
-  }
-  return visible;
+  auto gpu_of = [&](std::string_view name) -> std::optional<std::size_t> {
+    if (auto number = parse_number(name, kMaxId))
+      return *number < counted.size() ? std::optional(counted[*number]) : std::nullopt;
+    bool mig = name.starts_with(kMig);
+    if (mig)
+      name = name.substr(kMig.size(), name.find('/') - kMig.size());
+    if (auto found = by_uuid(machine, name); !found.empty())
+      return found.front();
+    return mig && accessible.size() == 1 ? std::optional(accessible.front()) : std::nullopt;
+  };
+  std::vector<std::optional<std::size_t>> gpus;
+  for (const auto& name : names)
+    gpus.push_back(gpu_of(name));
+  return gpus;
 }
 
 } // namespace dist_train

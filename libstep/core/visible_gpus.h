@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which GPUs of a machine a list means: what a person types, and what CUDA_VISIBLE_DEVICES,
-// ROCR_VISIBLE_DEVICES and Slurm say.
+// Which GPUs of a machine are meant: by what a person types, by the names that drivers and Slurm
+// use.
 #pragma once
 
 #include "libstep/core/machine.h"
@@ -18,17 +18,13 @@ namespace dist_train {
 // UUIDs or unique beginnings of them; "none". Refused: what names no GPU, or one twice.
 Result<std::vector<std::size_t>> find_gpus(const Machine& machine, std::string_view list);
 
-// An entry of a visible-devices variable; the token is never rewritten, only moved.
-struct VisibleGpu {
-  std::string token;
-  std::optional<std::size_t> gpu; // of Machine::gpus; none where the token does not tell
-};
-
-// The entries up to the first empty or negative one, as the drivers read them. Numbers count the
-// GPUs in PCI order (AMD's in ROCm's own, Gpu::order) among `accessible` ones (indices into
-// Machine::gpus that this process' cgroup admits; all of them where nothing is hidden). A MIG
-// instance of the old form names its GPU; of the new form only where there is one GPU.
-std::vector<VisibleGpu> visible_gpus(const Machine& machine, std::string_view list,
-                                     const std::vector<std::size_t>& accessible);
+// The GPUs (indices into Machine::gpus) behind the names of a visible-devices variable
+// (core/devices.h); none where a name does not tell. Numbers count the GPUs in PCI order (AMD's in
+// ROCm's own, Gpu::order) among `accessible` ones (indices, too: those that this process' cgroup
+// admits; all where nothing is hidden). A MIG instance of the old form names its GPU; of the new
+// form only where there is one GPU.
+std::vector<std::optional<std::size_t>> named_gpus(const Machine& machine,
+                                                   const std::vector<std::string>& names,
+                                                   const std::vector<std::size_t>& accessible);
 
 } // namespace dist_train

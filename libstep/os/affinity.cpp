@@ -10,6 +10,7 @@
 #include <sched.h>
 #include <set>
 #include <string>
+#include <string_view>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -94,12 +95,10 @@ IdSet allowed_cpus() {
   IdSet cpus;
   // The kernel refuses a buffer smaller than its own mask.
   for (std::size_t count = 1024; count <= (1u << 20); count *= 2) {
-    std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(count),
-                                                         [](cpu_set_t* p) { CPU_FREE(p); });
+    auto set = set_of(count);
     if (!set)
       break;
     auto size = CPU_ALLOC_SIZE(count);
-    CPU_ZERO_S(size, set.get());
     if (sched_getaffinity(0, size, set.get()) == 0) {
       for (std::size_t cpu = 0; cpu < count; ++cpu)
         if (CPU_ISSET_S(cpu, size, set.get()))
@@ -112,6 +111,22 @@ IdSet allowed_cpus() {
   return cpus;
 }
 
+IdSet allowed_memory() {
+  std::array<char, 4096> line{};
+  char* found = nullptr;
+  if (FILE* file = std::fopen("/proc/self/status", "re")) {
+    constexpr const char* kName = "Mems_allowed_list:";
+    while (!found && std::fgets(line.data(), line.size(), file))
+      if (std::strncmp(line.data(), kName, std::strlen(kName)) == 0)
+        found = line.data() + std::strlen(kName);
+    std::fclose(file);
+  }
+  std::string_view text = found ? found : "";
+  text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
+  auto nodes = parse_id_set(text.substr(0, text.find('\n')));
+  return nodes ? *std::move(nodes) : IdSet{};
+}
+
 std::uint32_t count_cores(const IdSet& cpus) {
   std::set<std::uint32_t> cores;
   for (auto cpu : cpus)
@@ -122,9 +137,8 @@ std::uint32_t count_cores(const IdSet& cpus) {
 std::uint32_t cores_of_task(const Environment& environment, const IdSet& cpus,
                             std::uint32_t local_tasks) {
   auto cores = count_cores(cpus);
-  auto found = environment.find("SLURM_CPU_BIND_TYPE");
-  bool bound =
-      found != environment.end() && !found->second.empty() && !found->second.starts_with("none");
+  auto type = value_of(environment, "SLURM_CPU_BIND_TYPE");
+  bool bound = !type.empty() && !type.starts_with("none");
   auto sharing = bound ? 1u : local_tasks;
   return cores == 0 ? 0 : std::max(1u, cores / std::max(1u, sharing));
 }

@@ -19,6 +19,9 @@ IdSet reachable_cpus();
 Result<void> bind_to_cpus(const IdSet& cpus);
 Result<void> prefer_memory_of(const IdSet& numa);
 
+// NUMA nodes whose memory the kernel lets this process use; empty if it cannot be read.
+IdSet allowed_memory();
+
 // How many physical cores these CPUs belong to (at least 1 for a set that is not empty). CPUs whose
 // topology the kernel does not show count as a core each.
 std::uint32_t count_cores(const IdSet& cpus);

@@ -163,6 +163,38 @@ std::vector<std::string> resolve(const std::string& host) {
   return found;
 }
 
+std::string nccl_exactly(const std::vector<InterfaceAddress>& interfaces) {
+  std::vector<std::string> names;
+  for (const auto& entry : interfaces)
+    if (std::find(names.begin(), names.end(), entry.interface) == names.end())
+      names.push_back(entry.interface);
+  std::string text;
+  for (const auto& name : names)
+    text += (text.empty() ? "=" : ",") + name;
+  return text;
+}
+
+std::string nccl_interfaces(const std::vector<InterfaceAddress>& all, const std::string& ours) {
+  // Made by containers, virtual machines, tunnels, and BMCs behind USB.
+  constexpr std::string_view kNowhere[] = {"br-",  "cali", "cni",  "enx",   "flannel", "tailscale",
+                                           "tunl", "usb",  "veth", "vxlan", "wg",      "wl"};
+  auto chosen = select_interfaces("ib", all);
+  if (chosen.empty())
+    chosen = select_interfaces("^docker+^virbr", all);
+  auto nowhere = [&](const InterfaceAddress& entry) {
+    return entry.address.starts_with("169.254.") ||
+           (entry.interface != ours &&
+            std::any_of(std::begin(kNowhere), std::end(kNowhere), [&](std::string_view begin) {
+              return entry.interface.starts_with(begin);
+            }));
+  };
+  auto is_ours = [&](const InterfaceAddress& entry) { return entry.interface == ours; };
+  if (std::none_of(chosen.begin(), chosen.end(), is_ours))
+    return ours.empty() ? "" : "=" + ours;
+  auto left = std::erase_if(chosen, nowhere);
+  return left == 0 ? "" : nccl_exactly(chosen);
+}
+
 bool is_literal_address(std::string_view text) {
   return text.size() < INET6_ADDRSTRLEN && bytes_of(text).has_value();
 }

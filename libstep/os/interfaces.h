@@ -34,6 +34,15 @@ InterfaceAddress source_towards(std::string_view address);
 // the name is not known.
 std::vector<std::string> resolve(const std::string& host);
 
+// What NCCL_SOCKET_IFNAME should say where NCCL's own choice among `all` would be wrong: it takes
+// every interface whose name begins with "ib", else all but those of Docker and libvirt; so also
+// virtual ones that lead nowhere, and not always `ours`, which leads to the other nodes. "" where
+// that choice is as good.
+std::string nccl_interfaces(const std::vector<InterfaceAddress>& all, const std::string& ours);
+
+// NCCL's exact form: "=eth0,eth1". Each name once.
+std::string nccl_exactly(const std::vector<InterfaceAddress>& interfaces);
+
 bool is_literal_address(std::string_view text);
 
 } // namespace dist_train

@@ -104,8 +104,8 @@ InterfaceAddress slurm_address(const std::vector<std::string>& srun_hosts) {
 Result<InterfaceAddress> choose_address(const StepNode& node, const Options& options, bool one_node,
                                         const std::vector<std::string>& srun_hosts) {
   auto all = interface_addresses();
-  auto list = options.iface.value_or("auto");
-  if (list != "auto") {
+  if (names_interfaces(options)) {
+    const auto& list = *options.iface;
     auto chosen = select_interfaces(list, all);
     if (chosen.empty())
       return Error{"no interface of " + node.name + " fits iface=" + list +

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "libstep/core/devices.h"
+#include "libstep/core/placement.h"
 #include "libstep/core/rank_map.h"
 #include "libstep/core/report.h"
 #include "libstep/core/sha256.h"
@@ -214,9 +215,10 @@ std::variant<Agreed, Refusal> agree(Session& session, const Environment& environ
     plan.interface = me.rank == 0 && me.source == STEP_SOURCE_SLURM
                        ? agreed.place.master.interface
                        : interface_towards(offer->address);
-  plan.cores = cores_of_task(environment, allowed_cpus(), plan.local_world_size);
-  plan.jax_devices = jax_device_ids(task_devices(environment, plan.local_world_size, gpu_vendor()),
-                                    plan.local_rank, plan.local_world_size, false);
+  const auto devices = task_devices(environment, plan.local_world_size, gpu_vendor());
+  const auto cores = cores_of_task(environment, allowed_cpus(), plan.local_world_size);
+  plan.threads = cores > 0 ? omp_threads(cores, devices.count > 0) : 0;
+  plan.jax_devices = jax_device_ids(devices, plan.local_rank, plan.local_world_size, false);
   return agreed;
 }
 

@@ -186,11 +186,11 @@ TEST(Cores, OtherBindings) {
 }
 
 TEST(Cores, ThreadsLeaveRoomForOthers) {
-  EXPECT_EQ(omp_threads(0), 1u);
-  EXPECT_EQ(omp_threads(1), 1u);
-  EXPECT_EQ(omp_threads(3), 3u);
-  EXPECT_EQ(omp_threads(4), 3u);
-  EXPECT_EQ(omp_threads(16), 14u);
+  EXPECT_EQ(omp_threads(0, true), 1u);
+  EXPECT_EQ(omp_threads(1, true), 1u);
+  EXPECT_EQ(omp_threads(3, true), 3u);
+  EXPECT_EQ(omp_threads(4, true), 3u);
+  EXPECT_EQ(omp_threads(16, true), 14u);
 }
 
 } // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Lists of GPUs, of people, drivers and Slurm.
+#include "libstep/core/devices.h"
 #include "libstep/core/visible_gpus.h"
 #include "tests/placement/support.h"
 
@@ -38,8 +39,10 @@ TEST(FindGpus, WhatNamesNoneOrOneTwiceIsRefused) {
 
 std::string seen(const Machine& machine, std::string_view list, const Indices& accessible) {
   std::string text;
-  for (const auto& entry : visible_gpus(machine, list, accessible))
-    text += entry.token + "=" + (entry.gpu ? std::to_string(*entry.gpu) : "?") + " ";
+  auto names = device_names("CUDA_VISIBLE_DEVICES", list);
+  auto gpus = named_gpus(machine, names, accessible);
+  for (std::size_t i = 0; i < names.size(); ++i)
+    text += names[i] + "=" + (gpus[i] ? std::to_string(*gpus[i]) : "?") + " ";
   return text;
 }
 

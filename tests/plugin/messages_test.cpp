@@ -62,7 +62,8 @@ TEST(Messages, AFailureArrivesAsItWasAndOneThatIsTooLongIsCut) {
 
 TEST(Messages, AReportArrivesAsItWas) {
   auto sent = rank_zero("n3", "0,2");
-  sent.facts = NodeFacts{"n3", "0.1.0", 2, 8, true, "mlx5_0,mlx5_1", 1024, 524288, kUnlimited, 1ull << 36, 12, 24, 6};
+  sent.facts = NodeFacts{"n3",       "0.1.0",    2,  8,  true, "mlx5_0,mlx5_1",       1024, 524288,
+                         kUnlimited, 1ull << 36, 12, 24, 6,    "mlx5_7 is DOWN\nmore"};
   sent.want = Want::kLayout;
   sent.has_row = true;
   auto bytes = encode(sent, kToken);

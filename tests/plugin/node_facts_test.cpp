@@ -18,7 +18,8 @@ SlurmFacts of_node(Environment environment) {
 }
 
 NodeFacts gather(Environment environment) {
-  return gather_node_facts(of_node(std::move(environment)), {0, 1, 2, 3}, 2);
+  auto devices = task_devices(environment, 2, GpuVendor::kUnknown);
+  return gather_node_facts(of_node(std::move(environment)), devices, {0, 1, 2, 3}, 2);
 }
 
 TEST(NodeFacts, SayWhoTheNodeIsAndWhatATaskHas) {

@@ -133,5 +133,44 @@ TEST(JaxDeviceIds, MoreTasksThanGpusShareOnlyWhenAllowed) {
   EXPECT_EQ(jax_ids({}, 2), (Names{"", ""}));
 }
 
+using Lists = std::vector<std::pair<std::string, std::string>>;
+
+TEST(RearrangedLists, EveryVendorsListMovesAlikeAndNoneIsAdded) {
+  auto environment = all_vendors("4,5,6,7", "4");
+  auto devices = task_devices(environment, 4, GpuVendor::kNvidia);
+  EXPECT_EQ(rearranged_lists(environment, devices, {2, 3, 0, 1}),
+            (Lists{{"CUDA_VISIBLE_DEVICES", "6,7,4,5"},
+                   {"ROCR_VISIBLE_DEVICES", "6,7,4,5"},
+                   {"GPU_DEVICE_ORDINAL", "6,7,4,5"},
+                   {"ZE_AFFINITY_MASK", "6,7,4,5"}}));
+  EXPECT_EQ(rearranged_lists({{"CUDA_VISIBLE_DEVICES", "MIG-a,MIG-b"}},
+                             task_devices({{"CUDA_VISIBLE_DEVICES", "MIG-a,MIG-b"}}, 2, {}),
+                             {1, 0}),
+            (Lists{{"CUDA_VISIBLE_DEVICES", "MIG-b,MIG-a"}}));
+  // A list of other devices is none of ours.
+  environment["ZE_AFFINITY_MASK"] = "0";
+  EXPECT_EQ(rearranged_lists(environment, devices, {3}).size(), 3u);
+}
+
+TEST(RearrangedLists, HipCountsAnewInsideRocr) {
+  Environment environment{{"ROCR_VISIBLE_DEVICES", "4,5,6,7"}, {"HIP_VISIBLE_DEVICES", "3,1"}};
+  auto devices = task_devices(environment, 2, GpuVendor::kAmd);
+  EXPECT_EQ(devices.names, (Names{"7", "5"}));
+  EXPECT_EQ(rearranged_lists(environment, devices, {1, 0}),
+            (Lists{{"ROCR_VISIBLE_DEVICES", "5,7"}, {"HIP_VISIBLE_DEVICES", "0,1"}}));
+  environment.erase("ROCR_VISIBLE_DEVICES");
+  devices = task_devices(environment, 2, GpuVendor::kAmd);
+  EXPECT_EQ(rearranged_lists(environment, devices, {1, 0}),
+            (Lists{{"HIP_VISIBLE_DEVICES", "1,3"}}));
+}
+
+TEST(SeenAt, OwnDevicesCountFromZero) {
+  auto environment = all_vendors("4,5,6,7", "4");
+  auto devices = seen_at(task_devices(environment, 2, {}), {2, 3});
+  EXPECT_EQ(devices.names, (Names{"6", "7"}));
+  EXPECT_TRUE(devices.isolated);
+  EXPECT_EQ(jax_device_ids(devices, 1, 2, false), "0,1");
+}
+
 } // namespace
 } // namespace dist_train

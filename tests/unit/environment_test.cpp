@@ -20,7 +20,7 @@ TaskPlan rank_five() {
   plan.ports = {23001, 23002, 23003};
   plan.token = "00112233445566778899aabbccddeeff";
   plan.interface = "eth0";
-  plan.cores = 4;
+  plan.threads = 4;
   plan.jax_devices = "0,1";
   return plan;
 }
@@ -126,7 +126,7 @@ TEST(TaskEnvironment, WhatAnOuterStepChoseIsNobodysWish) {
   auto outer = rank_five();
   outer.master_address = "10.0.0.9";
   outer.interface = "ib0";
-  outer.cores = 32;
+  outer.threads = 32;
   outer.jax_devices = "7";
   auto before = changed(outer, {}, {});
   Options keep;
@@ -190,6 +190,30 @@ TEST(TaskEnvironment, IPv6StoreIsBracketed) {
   auto after = changed(plan, {}, {});
   EXPECT_EQ(after["MASTER_ADDR"], "fd00::1");
   EXPECT_EQ(after["DIST_TRAIN_STORE"], "[fd00::1]:23002");
+}
+
+TEST(TaskEnvironment, PlacementFillsWhatTheUserAndNcclsFilesLeave) {
+  auto plan = rank_five();
+  plan.nccl_interfaces = "=eth0";
+  plan.devices = {{"CUDA_VISIBLE_DEVICES", "1,0"}};
+  plan.defaults = {{"NCCL_IB_HCA", "=mlx5_0:1"}, {"UCX_NET_DEVICES", "mlx5_0:1"}};
+  plan.gpus = "0000:10:00.0";
+  plan.nics = "mlx5_0:1";
+  plan.configured = {"NCCL_IB_HCA"};
+  auto options = *parse_options("verbose");
+  const Environment users{{"UCX_NET_DEVICES", "mine:1"}, {"CUDA_VISIBLE_DEVICES", "0,1"}};
+  auto environment = changed(plan, options, users);
+  EXPECT_FALSE(environment.contains("NCCL_IB_HCA"));
+  EXPECT_EQ(environment["UCX_NET_DEVICES"], "mine:1");
+  EXPECT_EQ(environment["NCCL_SOCKET_IFNAME"], "=eth0");
+  EXPECT_EQ(environment["CUDA_VISIBLE_DEVICES"], "1,0");
+  EXPECT_EQ(environment["DIST_TRAIN_GPU"], "0000:10:00.0");
+  EXPECT_FALSE(environment.contains("DIST_TRAIN_NUMA"));
+  EXPECT_EQ(environment["DIST_TRAIN_NIC"], "mlx5_0:1");
+  auto notices = task_environment(plan, options, users).notices;
+  ASSERT_EQ(notices.size(), 1u);
+  EXPECT_EQ(notices[0], "kept yours: NCCL_IB_HCA (nccl.conf), UCX_NET_DEVICES");
+  EXPECT_TRUE(task_environment(plan, {}, users).notices.empty());
 }
 
 } // namespace

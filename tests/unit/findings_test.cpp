@@ -217,5 +217,20 @@ TEST(Findings, ManyNodesAreOneShortLine) {
     EXPECT_LT(finding.text.size(), 400u) << finding.text;
 }
 
+TEST(Findings, WhatPlacementSaysIsSaidOnceForAllNodes) {
+  std::vector<NodeFacts> nodes(3);
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    nodes[i].node = "n" + std::to_string(i + 1);
+  nodes[0].warnings = "mlx5_7 port 1 is DOWN\nnothing is placed";
+  nodes[2].warnings = "mlx5_7 port 1 is DOWN";
+  auto found = findings(nodes, 3, "");
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].text, "n1, n3: mlx5_7 port 1 is DOWN");
+  EXPECT_EQ(found[1].text, "n1: nothing is placed");
+  EXPECT_FALSE(found[0].fatal);
+  nodes[1].warnings = "a\nb\nc\nd\ne\nf\ng";
+  EXPECT_EQ(findings(nodes, 3, "").size(), 7u);
+}
+
 } // namespace
 } // namespace dist_train

@@ -4,13 +4,16 @@
 #include "libstep/os/command.h"
 #include "libstep/os/connect.h"
 #include "libstep/os/interfaces.h"
+#include "libstep/os/nccl_conf.h"
 #include "libstep/os/port.h"
 
 #include <cerrno>
+#include <cstdlib>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 namespace dist_train {
@@ -159,6 +162,67 @@ TEST(Affinity, TheMaskOfThisThread) {
   EXPECT_LE(cores, cpus.size());
   EXPECT_EQ(count_cores({}), 0u);
   EXPECT_EQ(count_cores({cpus.front(), cpus.front()}), 1u);
+}
+
+TEST(NcclConf, NamesWhatItsLinesSet) {
+  using Names = std::set<std::string>;
+  EXPECT_EQ(nccl_conf_names("# NCCL_DEBUG=INFO\nNCCL_IB_HCA==mlx5_0\n\n=x\nnonsense\nA=1"),
+            (Names{"NCCL_IB_HCA", "A"}));
+  EXPECT_EQ(nccl_conf_names(std::string("\0\xff=", 3)).size(), 1u);
+  EXPECT_EQ(nccl_conf_names(""), Names{});
+}
+
+TEST(NcclConf, OnlyRegularFilesOfTheUsersFolderAreRead) {
+  char folder[] = "/tmp/dist-train-nccl.XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  auto path = std::string(folder) + "/.nccl.conf";
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  EXPECT_FALSE(read_nccl_conf(folder).contains("NCCL_X_TEST")); // and does not wait for a writer
+  unlink(path.c_str());
+  FILE* file = std::fopen(path.c_str(), "w");
+  std::fputs("NCCL_X_TEST=1\n", file);
+  std::fclose(file);
+  EXPECT_TRUE(read_nccl_conf(folder).contains("NCCL_X_TEST"));
+  EXPECT_FALSE(read_nccl_conf("").contains("NCCL_X_TEST"));
+  unlink(path.c_str());
+  rmdir(folder);
+}
+
+// What NCCL takes by itself: names that begin with "ib", else all but Docker's and libvirt's.
+TEST(NcclInterfaces, AreSaidWhereNcclsOwnChoiceWouldBeWrong) {
+  const InterfaceAddress lo{"lo", "127.0.0.1", true}, eth0{"eth0", "10.0.0.1"},
+      eth1{"eth1", "10.1.0.1"}, ib0{"ib0", "10.2.0.1"}, docker{"docker0", "172.17.0.1"},
+      calico{"cali12", "10.9.0.1"}, bmc{"eth9", "169.254.3.1"};
+  EXPECT_EQ(nccl_interfaces({lo, eth0}, "eth0"), "");
+  EXPECT_EQ(nccl_interfaces({lo, eth0, eth1, docker}, "eth1"), ""); // both, and it is right
+  EXPECT_EQ(nccl_interfaces({lo, eth0, ib0}, "ib0"), "");
+  EXPECT_EQ(nccl_interfaces({lo, eth0, ib0}, "eth0"), "=eth0"); // it would take ib0
+  EXPECT_EQ(nccl_interfaces({lo, eth0, eth1, calico, bmc}, "eth0"), "=eth0,eth1");
+  EXPECT_EQ(nccl_interfaces({lo, calico}, "cali12"), ""); // a container's only one
+  EXPECT_EQ(nccl_interfaces({lo, docker}, "docker0"), "=docker0");
+  EXPECT_EQ(nccl_interfaces({lo, eth0}, ""), "");
+  EXPECT_EQ(nccl_exactly({eth1, eth0, eth1}), "=eth1,eth0");
+}
+
+TEST(Affinity, BindingHoldsAndReachIsFoundWithoutChangingIt) {
+  auto before = allowed_cpus();
+  ASSERT_FALSE(before.empty());
+  auto last = IdSet{before.back()};
+  ASSERT_TRUE(bind_to_cpus(last));
+  EXPECT_EQ(allowed_cpus(), last);
+  EXPECT_EQ(intersection(reachable_cpus(), before), before);
+  EXPECT_EQ(allowed_cpus(), last);
+  EXPECT_FALSE(bind_to_cpus({}));
+  EXPECT_FALSE(bind_to_cpus({1u << 20}));
+  ASSERT_TRUE(bind_to_cpus(before));
+}
+
+TEST(Affinity, MemoryIsPreferredOnNodesThatAreAllowed) {
+  auto nodes = allowed_memory();
+  ASSERT_FALSE(nodes.empty());
+  EXPECT_TRUE(prefer_memory_of({nodes.front()}));
+  EXPECT_FALSE(prefer_memory_of({}));
+  EXPECT_FALSE(prefer_memory_of({1023}));
 }
 
 } // namespace

@@ -39,7 +39,11 @@ TEST(Readme, HasEveryWordWithItsHelp) {
 
 TEST(Readme, NamesEveryVariable) {
   TaskPlan plan;
-  plan.cores = 1;
+  plan.threads = 1;
+  plan.nccl_interfaces = "=eth0";
+  plan.defaults = {{"CUDA_DEVICE_ORDER", ""}, {"NCCL_IB_HCA", ""}, {"UCX_NET_DEVICES", ""}};
+  plan.devices = {
+      {"CUDA_VISIBLE_DEVICES", ""}, {"ROCR_VISIBLE_DEVICES", ""}, {"HIP_VISIBLE_DEVICES", ""}};
   plan.interface = "eth0";
   plan.ports = {1, 2, 3};
   plan.jax_devices = "0";
