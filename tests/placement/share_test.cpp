@@ -11,7 +11,7 @@ using Positions = std::vector<std::size_t>;
 
 // Two nodes of four cores; the GPUs' order is not that of the nodes.
 Machine machine() {
-  return machine_from("dist-train-machine 1\n" + regular_cpus(2, 1, 4, 1) +
+  return machine_from(regular_cpus(2, 1, 4, 1) +
                       "gpu 0000:10:00.0 id=10de:2330 host=1 numa=1 cpus=4-7\n"
                       "gpu 0000:20:00.0 id=10de:2330 host=2 numa=0 cpus=0-3\n"
                       "nic 0000:11:00.0 id=15b3:1021 class=0207 host=1 numa=1 cpus=4-7 rdma=mlx5_0 "
@@ -141,7 +141,7 @@ TEST(Share, OwnGpusAreTheOnlyOnesToSee) {
 
 // Frameworks take the GPU at the position LOCAL_RANK, whatever number of them a task has.
 TEST(Share, OfSeveralGpusATaskTheFirstIsAtLocalRank) {
-  auto four = machine_from("dist-train-machine 1\n" + regular_cpus(2, 1, 4, 1) +
+  auto four = machine_from(regular_cpus(2, 1, 4, 1) +
                            "gpu 0000:10:00.0 id=10de:2330 host=1 numa=0 cpus=0-3\n"
                            "gpu 0000:20:00.0 id=10de:2330 host=2 numa=0 cpus=0-3\n"
                            "gpu 0000:30:00.0 id=10de:2330 host=3 numa=1 cpus=4-7\n"
