@@ -237,14 +237,6 @@ void warn_about_cores(const Machine& machine, const PlacementRequest& request, c
                                  ") is left next to gpu " + listing(far) +
                                  "; its task runs far from it: ask for more CPUs, or with "
                                  "--gres-flags=enforce-binding");
-  std::size_t sharing = static_cast<std::size_t>(
-      std::count_if(placement.tasks.begin(), placement.tasks.end(),
-                    [](const TaskPlacement& task) { return task.shared; }));
-  if (sharing > 0 && request.binding == Binding::kGpu)
-    placement.warnings.push_back(count_text(sharing, "task") + " share cores, as the step has " +
-                                 count_text(count_cores(machine, allowed), "core") + " for " +
-                                 count_text(placement.tasks.size(), "task") +
-                                 ": ask for more (srun -c N)");
 }
 
 } // namespace
