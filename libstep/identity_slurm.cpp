@@ -88,7 +88,7 @@ Result<Identity> slurm_identity(Variables variables, const std::string& host_nam
   std::uint64_t sum = 0;
   for (const auto count : *counts)
     sum += count;
-  if (whole && sum != identity.world)
+  if (whole ? sum != identity.world : sum > identity.world)
     variables.complain(
         {"SLURM_STEP_TASKS_PER_NODE=" + quoted(variables.text("SLURM_STEP_TASKS_PER_NODE")) +
              " has " + std::to_string(sum) +

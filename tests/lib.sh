@@ -14,6 +14,11 @@ esac
 say() { printf '== %s\n' "$*"; }
 die() { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 1; }
 
+# need_clang: sets clang; where there is none the script ends as a skipped test does.
+need_clang() {
+  clang=$(command -v clang++-14 || command -v clang++) || { echo "skipped: no clang++ on this machine"; exit 77; }
+}
+
 # done_with STEP KEY: whether STEP was finished before with the same KEY.
 done_with() { [ "$(cat "$build/setup/$1" 2>/dev/null)" = "$2" ]; }
 finished() { mkdir -p "$build/setup"; printf '%s\n' "$2" >"$build/setup/$1"; }

@@ -36,17 +36,18 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
 
 std::string quoted(std::string_view text, std::size_t limit) {
   constexpr std::string_view kHex = "0123456789abcdef";
-  std::string out = "'";
-  for (char c : text.substr(0, limit)) {
+  std::string shown;
+  for (char c : text) {
     auto byte = static_cast<unsigned char>(c);
-    if (byte >= 0x20 && byte < 0x7f)
-      out += c;
+    const bool printable = byte >= 0x20 && byte < 0x7f;
+    if (shown.size() + (printable ? 1 : 4) > limit)
+      return "'" + shown + "...'";
+    if (printable)
+      shown += c;
     else
-      out.append("\\x").append(1, kHex[byte >> 4]).append(1, kHex[byte & 15]);
+      shown.append("\\x").append(1, kHex[byte >> 4]).append(1, kHex[byte & 15]);
   }
-  if (text.size() > limit)
-    out += "...";
-  return out + "'";
+  return "'" + shown + "'";
 }
 
 namespace {

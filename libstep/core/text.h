@@ -17,7 +17,7 @@ std::optional<std::uint64_t> parse_number(std::string_view text, std::uint64_t l
 std::vector<std::string_view> split(std::string_view text, char separator);
 
 // The text in single quotes as a message may show it: bytes outside printable ASCII become \xNN,
-// and more than `limit` bytes are cut with "...".
+// and what would be more than `limit` characters on the screen is cut with "...".
 std::string quoted(std::string_view text, std::size_t limit = 80);
 
 // The word nearest to `word` (Damerau-Levenshtein without regard to case, at most 2 edits and half

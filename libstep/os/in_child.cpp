@@ -70,7 +70,7 @@ std::optional<std::string> read_all(int fd, Clock::time_point deadline) {
   rlimit none{0, 0}, cpu{seconds, seconds};
   setrlimit(RLIMIT_CORE, &none);
   setrlimit(RLIMIT_CPU, &cpu);
-#ifndef __SANITIZE_ADDRESS__ // whose shadow takes more
+#ifndef DIST_TRAIN_SANITIZED // a sanitizer's shadow takes more
   rlimit space{kAddressSpace, kAddressSpace};
   setrlimit(RLIMIT_AS, &space);
 #endif

@@ -239,6 +239,7 @@ TEST(Identity, ContradictionsAreNamed) {
       {slurm(), {{"SLURM_PROCID", "6"}}, {"SLURM_PROCID='6'"}},
       {slurm(), {{"SLURM_LOCALID", "2"}}, {"SLURM_LOCALID=2"}},
       {slurm(), {{"SLURM_STEP_TASKS_PER_NODE", "4,1"}}, {"SLURM_STEP_TASKS_PER_NODE", "5 tasks"}},
+      {slurm(), {{"SLURM_HET_SIZE", "2"}, {"SLURM_STEP_TASKS_PER_NODE", "4,5"}}, {"9 tasks"}},
       {slurm(), {{"SLURM_STEP_TASKS_PER_NODE", "4(x"}}, {"SLURM_STEP_TASKS_PER_NODE='4(x'"}},
       {slurm(), {{"SLURM_STEP_NODELIST", "n[1-"}}, {"SLURM_STEP_NODELIST='n[1-'"}},
       {slurm(), {{"SLURM_STEP_NODELIST", ""}}, {"SLURM_STEP_NODELIST is not set"}},

@@ -80,10 +80,13 @@ WithFaults::~WithFaults() { suspended = before_; }
 
 namespace {
 
+// libc's, or a sanitizer's, which must learn of threads and the like.
 template <typename Function>
-Function* libc(Function*, const char* name) {
-  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+Function* next(Function*, const char* name, const char* sanitizer_name) {
+  void* found = dlsym(RTLD_DEFAULT, sanitizer_name);
+  return reinterpret_cast<Function*>(found ? found : dlsym(RTLD_NEXT, name));
 }
+#define NEXT(name) next(&name, #name, "__interceptor_" #name)
 
 } // namespace
 
@@ -91,7 +94,7 @@ Function* libc(Function*, const char* name) {
 #define OVER_LIBC extern "C" __attribute__((visibility("default")))
 #define FAILING(result, name, parameters, arguments, failure)                                      \
   OVER_LIBC result name parameters {                                                               \
-    static auto* real = libc(&name, #name);                                                        \
+    static auto* real = NEXT(name);                                                                \
     if (fault_due(FaultPlan::kAny, #name)) {                                                       \
       failure;                                                                                     \
     }                                                                                              \
@@ -139,7 +142,7 @@ FAILING(int, setenv, (const char* n, const char* v, int o) noexcept, (n, v, o),
         FAILS_WITH(-1, ENOMEM))
 
 OVER_LIBC int fcntl(int fd, int command, ...) {
-  static auto* real = libc(&fcntl, "fcntl");
+  static auto* real = NEXT(fcntl);
   va_list arguments;
   va_start(arguments, command);
   long value = va_arg(arguments, long); // as libc itself reads it
@@ -152,7 +155,7 @@ OVER_LIBC int fcntl(int fd, int command, ...) {
 
 // Memory: under a sanitizer, which has a malloc of its own, where C++ asks for it; else below that,
 // since the plugin brings its own operator new.
-#ifdef __SANITIZE_ADDRESS__
+#ifdef DIST_TRAIN_SANITIZED
 
 void* operator new(std::size_t size) {
   if (fault_due(FaultPlan::kMemory, "operator new"))

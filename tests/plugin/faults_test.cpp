@@ -28,7 +28,7 @@ protected:
     FILE* said = std::tmpfile();
     auto before = fake_slurm.errors.size();
     std::fflush(nullptr);
-    pid_t child = fork();
+    pid_t child = fork_among_threads();
     if (child == 0) {
       dup2(fileno(said), STDERR_FILENO);
       alarm(kPatience);

@@ -28,6 +28,8 @@ TEST(Split, KeepsEmptyParts) {
 TEST(Quoted, ShowsHostileBytes) {
   EXPECT_EQ(quoted(std::string_view("a\0\x1b\xff", 4)), "'a\\x00\\x1b\\xff'");
   EXPECT_EQ(quoted("abcdef", 3), "'abc...'");
+  EXPECT_EQ(quoted("abc", 3), "'abc'");
+  EXPECT_EQ(quoted("a\x1b\x1b", 8), "'a\\x1b...'"); // the limit is of what is shown
 }
 
 TEST(Nearest, FindsOneEditAndSwaps) {
