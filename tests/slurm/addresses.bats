@@ -68,7 +68,7 @@ masters() {
 
 # A real one, of the same shape.
 all_reduces() {
-  run -0 user env OMP_NUM_THREADS=1 srun -N2 -n3 "--dist-train${1:+=$1}" python "$all_reduce"
+  limit=$torch_limit run -0 user env OMP_NUM_THREADS=1 srun -N2 -n3 "--dist-train${1:+=$1}" python "$all_reduce"
   [[ $output == *"sum 3 of 3 ranks"* ]]
 }
 

@@ -31,6 +31,8 @@ stop_clusters() {
 user() { "$cluster" exec --user "$("$cluster" user)" -- timeout --kill-after=5 "${limit:-60}" "$@"; }
 root() { "$cluster" exec -- timeout --kill-after=5 "${limit:-60}" "$@"; }
 
+torch_limit=180 # its import alone takes half a minute for some ranks on a busy machine
+
 # eventually SECONDS COMMAND...: repeats it until it succeeds.
 eventually() {
   local deadline=$((SECONDS + $1))

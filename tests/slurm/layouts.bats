@@ -76,13 +76,13 @@ per_node() {
 @test "2+3+3 tasks all-reduce" {
   on reserved
   hosts node0{1,1,2,2,2,3,3,3}
-  run -0 user env SLURM_HOSTFILE=hosts OMP_NUM_THREADS=1 srun -m arbitrary -n8 --dist-train python "$all_reduce"
+  limit=$torch_limit run -0 user env SLURM_HOSTFILE=hosts OMP_NUM_THREADS=1 srun -m arbitrary -n8 --dist-train python "$all_reduce"
   [[ $output == *"sum 28 of 8 ranks"* ]]
 }
 
 @test "2+1 tasks all-reduce" {
   on broker
-  run -0 user salloc -Q -N2 -n3 -m plane=2 srun --dist-train python "$all_reduce"
+  limit=$torch_limit run -0 user salloc -Q -N2 -n3 -m plane=2 srun --dist-train python "$all_reduce"
   [[ $output == *"sum 3 of 3 ranks"* ]]
 }
 
@@ -142,7 +142,7 @@ SH
 @test "two steps at the same time on the same nodes all-reduce" {
   on broker
   user rm -f one two
-  run -0 --separate-stderr user salloc -Q -N2 -n3 bash -c '
+  limit=$torch_limit run -0 --separate-stderr user salloc -Q -N2 -n3 bash -c '
     srun --overlap -n3 --dist-train python "$0" one two & first=$!
     srun --overlap -n3 --dist-train python "$0" two one && wait $first' "$all_reduce"
   [ "$(grep -c '^sum 3 of 3 ranks' <<<"$output")" = 2 ]

@@ -123,7 +123,7 @@ bare() {
 
 @test "an all-reduce needs nothing but dist-train exec" {
   bare
-  run -0 user srun -N3 -n3 "${exec[@]}" "$DIST_TRAIN_BUILD/venv/bin/python" "$all_reduce"
+  limit=$torch_limit run -0 user srun -N3 -n3 "${exec[@]}" "$DIST_TRAIN_BUILD/venv/bin/python" "$all_reduce"
   [[ $output == *"sum 3 of 3 ranks, port "* ]]
 }
 
