@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A machine's text form, and plans on whatever machine it describes.
+#include "libstep/core/devices.h"
 #include "libstep/core/machine_text.h"
 #include "libstep/core/placement.h"
 #include "libstep/core/visible_gpus.h"
@@ -56,8 +57,10 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
       check_plan(*machine, tasks, binding);
   std::vector<std::size_t> all(machine->gpus.size());
   std::iota(all.begin(), all.end(), 0);
-  for (const auto& seen : visible_gpus(*machine, list, all))
-    require(!seen.gpu || *seen.gpu < all.size(), "a visible GPU is one of the machine's");
+  for (auto gpu : named_gpus(*machine, device_names("CUDA_VISIBLE_DEVICES", list), all))
+    require(!gpu || *gpu < all.size(), "a visible GPU is one of the machine's");
+  for (auto nic : barred_nics(*machine, list))
+    require(nic < machine->nics.size(), "a barred NIC is one of the machine's");
   if (auto found = find_gpus(*machine, list); !found)
     require_readable(found.error());
   return 0;
