@@ -187,12 +187,12 @@ def _integer(name: str, value: int, bits: int) -> int:
     return value
 
 
-def _key(key: str) -> bytes:
-    if not isinstance(key, str):
-        raise TypeError(f"a key is a string, not {type(key).__name__}")
-    encoded = key.encode()
+def _text(name: str, value: str) -> bytes:
+    if not isinstance(value, str):
+        raise TypeError(f"a {name} is a string, not {type(value).__name__}")
+    encoded = value.encode()
     if b"\0" in encoded:
-        raise StepError(Code.ARGUMENT, f"the key {key!r} has a NUL", "leave it out")
+        raise StepError(Code.ARGUMENT, f"the {name} {value!r} has a NUL", "leave it out")
     return encoded
 
 
@@ -304,11 +304,11 @@ class Step:
     def set(self, key: str, value: Bytes) -> None:
         """Gives key a value."""
         value = _bytes(value)
-        self._call("set", _key(key), value, len(value))
+        self._call("set", _text("key", key), value, len(value))
 
     def get(self, key: str, timeout: Optional[float] = None) -> bytes:
         """The value of key, once it exists. Code.TIMEOUT; Code.NOT_FOUND for a timeout of 0."""
-        name, left, capacity = _key(key), _left_of(timeout), 4096
+        name, left, capacity = _text("key", key), _left_of(timeout), 4096
         while True:  # another rank may make the value longer between two rounds
             buffer, length = ctypes.create_string_buffer(capacity), ctypes.c_size_t(capacity)
             code = self._call("get", name, buffer, ctypes.byref(length), next(left),
@@ -319,27 +319,27 @@ class Step:
 
     def wait(self, keys: Union[str, Iterable[str]], timeout: Optional[float] = None) -> None:
         """Waits until all keys exist. Code.TIMEOUT; Code.NOT_FOUND for a timeout of 0."""
-        names = [_key(key) for key in ([keys] if isinstance(keys, str) else keys)]
+        names = [_text("key", key) for key in ([keys] if isinstance(keys, str) else keys)]
         self._call("wait", (ctypes.c_char_p * len(names))(*names), len(names), _seconds(timeout))
 
     def add(self, key: str, delta: int = 1) -> int:
         """Adds to a number of 64 bits, in decimal digits; a missing key is 0. Returns the sum."""
         result = ctypes.c_int64()
-        self._call("add", _key(key), _integer("delta", delta, 64), ctypes.byref(result))
+        self._call("add", _text("key", key), _integer("delta", delta, 64), ctypes.byref(result))
         return result.value
 
     def compare_and_set(self, key: str, expected: Optional[Bytes], desired: Bytes) -> bool:
         """Sets key to desired if its value is expected; None: if it is missing. Whether it did."""
         old = None if expected is None else _bytes(expected)
         new, swapped = _bytes(desired), ctypes.c_int()
-        self._call("compare_and_set", _key(key), old, len(old or b""), new, len(new),
+        self._call("compare_and_set", _text("key", key), old, len(old or b""), new, len(new),
                    ctypes.byref(swapped))
         return bool(swapped.value)
 
     def delete(self, key: str) -> bool:
         """Whether the key existed."""
         existed = ctypes.c_int()
-        self._call("delete", _key(key), ctypes.byref(existed))
+        self._call("delete", _text("key", key), ctypes.byref(existed))
         return bool(existed.value)
 
     def key_count(self) -> int:
@@ -429,7 +429,7 @@ class Step:
 
     def request_stop(self, reason: str) -> None:
         """Asks for a stop of all ranks. The first reason of all stays, 255 bytes of it."""
-        self._call("request_stop", reason.encode())
+        self._call("request_stop", _text("reason", reason))
 
     def stop_reason(self) -> str:
         """"SIGUSR1 reached rank 3 (node02)"; "" while no stop was asked for."""

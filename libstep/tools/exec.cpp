@@ -271,8 +271,11 @@ int run_exec(const std::vector<std::string>& words) {
   std::vector<char*> argv;
   for (auto word = words.begin() + (dashes ? 1 : 0); word != words.end(); ++word)
     argv.push_back(const_cast<char*>(word->c_str())); // exec() leaves them alone
-  if (argv.empty() || (!dashes && *argv.front() == '-'))
-    return complain("exec", {"no program", "dist-train exec -- PROGRAM [ARGUMENT]..."}, 2);
+  constexpr const char* kUsage = "dist-train exec -- PROGRAM [ARGUMENT]...";
+  if (argv.empty())
+    return complain("exec", {"no program", kUsage}, 2);
+  if (!dashes && *argv.front() == '-')
+    return complain("exec", {"no such option: " + quoted(argv.front()), kUsage}, 2);
   argv.push_back(nullptr);
 
   auto identity = find_identity(read_environment(), host_name());

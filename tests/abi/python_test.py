@@ -136,6 +136,7 @@ class Ranks:
             check.assertEqual(set(step.all_gather(b"%d" % iteration, LONG)), {b"%d" % iteration})
             check.assertEqual(step.stop_reason(), "SIGUSR1 reached rank 2 (node02)")
             step.request_stop("too late to be the reason")
+            check.assertRaises(TypeError, step.request_stop, None)
             check.assertEqual(step.seconds_left(), math.inf)
             check.fails(Code.SYSTEM, "belongs to no Slurm job", step.requeue)
             check.fails(Code.ARGUMENT, "does not fit", step.should_stop, 1 << 63)

@@ -145,6 +145,13 @@ with libstep.Step() as step:
   [[ $output == *"dist-train exec: cannot run '/nonexistent/program': No such file"* ]]
 }
 
+@test "dist-train exec takes no options of its own" {
+  run -2 "$DIST_TRAIN_BUILD/bin/dist-train" exec --nodes -- true
+  [[ $output == *"no such option: '--nodes'"* ]]
+  run -2 "$DIST_TRAIN_BUILD/bin/dist-train" exec --
+  [[ $output == *"no program"* ]]
+}
+
 @test "under the plugin dist-train exec changes nothing" {
   reports srun --dist-train -N3 -n6 "$DIST_TRAIN_BUILD/bin/dist-train" exec --
   run -0 check node01=0,1,2,3 node02=4 node03=5
