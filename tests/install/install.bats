@@ -33,6 +33,10 @@ needed() { readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'; }
   [ -z "$(needed "$prefix/lib/slurm/spank_dist_train.so" | grep -E 'step|slurm|torch')" ]
   "$prefix/bin/dist-train" --version
   [ -e "$prefix/share/man/man3/libstep.3" ]
+  cmake --install "$build" --prefix "$BATS_TEST_TMPDIR/moved"
+  local found
+  found=$(PKG_CONFIG_PATH=$BATS_TEST_TMPDIR/moved/lib/pkgconfig pkg-config --variable=includedir libstep)
+  [ "$(realpath "$found")" = "$BATS_TEST_TMPDIR/moved/include" ]
   run -0 env -i PYTHONPATH="$prefix/share/libstep" "$(command -v python3)" -c \
     'import libstep; print(libstep.Step().broadcast(b"found its library").decode())'
   [ "$output" = "found its library" ]
@@ -52,6 +56,12 @@ needed() { readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'; }
   wait $!
   [[ $output == "rank 0 of 2: made by rank 0 on "* ]]
   [ "$(cut -d: -f2 "$BATS_TEST_TMPDIR/one")" = "$(cut -d: -f2 <<<"$output")" ]
+}
+
+@test "an empty folder of plugins is refused with what to give" {
+  run ! cmake -S "$top" -B "$BATS_TEST_TMPDIR/build" -DDIST_TRAIN_TESTS=OFF -DDIST_TRAIN_TRAINER=OFF -DSLURM_PLUGIN_DIR= \
+    -DSLURM_INCLUDE_DIR="$(sed -n 's/^SLURM_INCLUDE_DIR:PATH=//p' "$DIST_TRAIN_BUILD/CMakeCache.txt")"
+  [[ $output == *"SLURM_PLUGIN_DIR is empty"*PluginDir* ]]
 }
 
 # The build that runs the other tests has CUDA where this machine has the toolkit.

@@ -57,6 +57,9 @@ nothing_left() {
   [ "$(sort <<<"$output")" = "$(printf '0: node01\n1: node02')" ]
   run -0 user srun -w node02 python3 -c "import socket; print(socket.getnameinfo(('::ffff:10.77.0.1', 1), 0)[0])"
   [ "$output" = node01 ]
+  "$cluster" exec --node node01 -- touch /etc/of-node01
+  [ ! -e /etc/of-node01 ]
+  run -1 "$cluster" exec --node node02 -- test -e /etc/of-node01
   user srun -N2 -n2 touch /tmp/mine
   run -0 user srun -N2 -n2 sh -c 'ls /tmp/mine && id -un'
   [ "$(grep -c trainee <<<"$output")" = 2 ]
