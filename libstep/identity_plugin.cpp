@@ -7,8 +7,6 @@
 namespace dist_train {
 namespace {
 
-constexpr const char* kBecause = "the variables of srun --dist-train";
-
 bool is_token(const std::string& text) {
   return text.size() == 32 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
@@ -62,6 +60,19 @@ void expect_own_step(Variables& variables, const std::string& step) {
                         "variables before it"});
 }
 
+// The plugin's ranks are Slurm's.
+void expect_own_rank(Variables& variables, std::uint32_t world) {
+  if (!in_slurm_step(variables))
+    return;
+  const auto given = std::to_string(variables.number("SLURM_PROCID", 0, world - 1, 0));
+  const auto rank = variables.text("RANK");
+  if (!rank.empty() && rank != given)
+    variables.complain({"RANK=" + quoted(rank) +
+                            " was set by someone after the plugin, which gave rank " + given +
+                            " of " + std::to_string(world) + " (SLURM_PROCID)",
+                        "look for what sets RANK: a TaskProlog, a module, the job's script"});
+}
+
 } // namespace
 
 Result<Identity> plugin_identity(Variables variables, const std::string& host_name) {
@@ -74,10 +85,9 @@ Result<Identity> plugin_identity(Variables variables, const std::string& host_na
   identity.source = STEP_SOURCE_PLUGIN;
   identity.step_id = variables.need_text("DIST_TRAIN_STEP");
   identity.world = variables.need_number("WORLD_SIZE", 1, kMaxWorld);
-  identity.rank = variables.need_number("RANK", 0, identity.world - 1);
   expect_own_step(variables, identity.step_id);
-  if (in_slurm_step(variables))
-    variables.expect("SLURM_PROCID", identity.rank, std::string(kBecause) + " (RANK)");
+  expect_own_rank(variables, identity.world);
+  identity.rank = variables.need_number("RANK", 0, identity.world - 1);
   if (!variables.problem())
     read_layout(variables, identity, host_name);
 

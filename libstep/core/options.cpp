@@ -85,11 +85,12 @@ private:
 
   std::optional<Error> key_value(Span key_span, Span value_span) {
     auto key = cut(key_span);
-    const KeyRow* row = nullptr;
-    for (const auto& candidate : kKeys)
-      if (candidate.name == key && may_stand(candidate))
-        row = &candidate;
-    if (!row)
+    const auto* row =
+        std::find_if(kKeys.begin(), kKeys.end(), [&](const KeyRow& r) { return r.name == key; });
+    if (row != kKeys.end() && !may_stand(*row))
+      return error_at(text_, key_span, quoted(key) + " is a word of the site's plugstack line only",
+                      "remove it");
+    if (row == kKeys.end())
       return error_at(text_, key_span, "unknown key " + quoted(key),
                       advice_for(key, words_and_keys()));
     if (auto error = once(row->key == Key::kDefault ? "mode" : row->name, key_span))

@@ -34,7 +34,11 @@ std::string options_help() {
   for (const auto& row : kKeys)
     if (!row.plugstack_only)
       add_row(out, std::string(row.name) + '=' + row.values, row.help);
-  out += "\nVariables of each task:\n"
+  out += "\nOn the site's plugstack line only:";
+  for (const auto& row : kKeys)
+    if (row.plugstack_only)
+      out += ' ' + std::string(row.name) + '=' + row.values;
+  out += "\n\nVariables of each task:\n"
          "  RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK GROUP_WORLD_SIZE\n"
          "  ROLE_RANK ROLE_WORLD_SIZE ROLE_NAME MASTER_ADDR MASTER_PORT OMP_NUM_THREADS\n"
          "  GLOO_SOCKET_IFNAME TP_SOCKET_IFNAME JAX_COORDINATOR_ADDRESS JAX_LOCAL_DEVICE_IDS\n"

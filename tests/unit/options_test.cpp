@@ -47,7 +47,8 @@ TEST(Options, RefusesWithTheWordACaretAndTheNearest) {
            Case{"fspd", "unknown word 'fspd'",
                 "  fspd\n  ^~~~   did you mean 'fsdp'?  --dist-train=help lists all"},
            Case{"verbose,bnid=gpu", "unknown key 'bnid'",
-                "  verbose,bnid=gpu\n          ^~~~   did you mean 'bind'?  --dist-train=help lists all"},
+                "  verbose,bnid=gpu\n          ^~~~   did you mean 'bind'?  --dist-train=help "
+                "lists all"},
            Case{"wiat=3", "unknown key 'wiat'",
                 "  wiat=3\n  ^~~~   did you mean 'wait'?  --dist-train=help lists all"},
            Case{"mode=torhc", "unknown value 'torhc' of mode",
@@ -110,6 +111,18 @@ TEST(Options, RefusesBadValues) {
   EXPECT_FALSE(parse_options("iface=" + std::string(kMaxOptionText - 5, 'a')));
 }
 
+TEST(Options, AWordOfThePlugstackLineIsCalledOneAndStandsInTheHelp) {
+  for (const char* word : {"topology=/x", "checks=warn", "default=on"}) {
+    auto options = parse_options(word);
+    ASSERT_FALSE(options) << word;
+    EXPECT_NE(options.error().message.find("is a word of the site's plugstack line only"),
+              std::string::npos);
+  }
+  EXPECT_NE(options_help().find("On the site's plugstack line only: topology=/FILE "
+                                "checks=end|warn|off default=torch|on|off\n"),
+            std::string::npos);
+}
+
 TEST(Options, LongTextsAreShownAroundThePlace) {
   auto options = parse_options("iface=" + std::string(200, 'a') + ",fspd");
   ASSERT_FALSE(options);
@@ -151,9 +164,10 @@ TEST(Options, MergeTakesEachWordFromTheHighestVoice) {
 // message; the same bytes on every run.
 TEST(Options, AnyBytesGiveAValueOrAnError) {
   std::mt19937 random(1);
-  const std::string_view pieces[] = {"fsdp", "ddp",   "on",   "off", "mode", "port", "iface", "omp",
-                                     "wait", "dry-run", "=", ",",    "+",   "^",    "-",    "23000", "1",
-                                     "keep", "(null", "\xff", "%n",  "",     ".",    "/8",    ":"};
+  const std::string_view pieces[] = {"fsdp", "ddp",   "on",      "off",  "mode",  "port", "iface",
+                                     "omp",  "wait",  "dry-run", "=",    ",",     "+",    "^",
+                                     "-",    "23000", "1",       "keep", "(null", "\xff", "%n",
+                                     "",     ".",     "/8",      ":"};
   int values = 0;
   for (int i = 0; i < 20000; ++i) {
     std::string text;
