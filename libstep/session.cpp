@@ -214,27 +214,13 @@ Environment whole_environment() {
 }
 
 Environment read_environment() {
-  static constexpr std::array<std::string_view, 15> kNames = {"RANK",
-                                                              "WORLD_SIZE",
-                                                              "LOCAL_RANK",
-                                                              "LOCAL_WORLD_SIZE",
-                                                              "NODE_RANK",
-                                                              "GROUP_RANK",
-                                                              "GROUP_WORLD_SIZE",
-                                                              "ROLE_RANK",
-                                                              "ROLE_WORLD_SIZE",
-                                                              "ROLE_NAME",
-                                                              "MASTER_ADDR",
-                                                              "MASTER_PORT",
-                                                              "OMP_NUM_THREADS",
-                                                              "GLOO_SOCKET_IFNAME",
-                                                              "TP_SOCKET_IFNAME"};
   static constexpr std::array<std::string_view, 4> kPrefixes = {"DIST_TRAIN_", "SLURM_",
                                                                 "TORCHELASTIC_", "SLURMD_"};
   Environment environment = whole_environment();
   std::erase_if(environment, [](const auto& variable) {
     const std::string_view name = variable.first;
-    return std::find(kNames.begin(), kNames.end(), name) == kNames.end() &&
+    return std::find(std::begin(kTaskVariables), std::end(kTaskVariables), name) ==
+               std::end(kTaskVariables) &&
            std::none_of(kPrefixes.begin(), kPrefixes.end(),
                         [&](auto prefix) { return name.starts_with(prefix); });
   });

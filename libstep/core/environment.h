@@ -57,6 +57,41 @@ struct EnvPlan {
 
 using Environment = std::map<std::string, std::string, std::less<>>;
 
+// Every variable that a task may get, but DIST_TRAIN_*: what the option's help and `dist-train env`
+// show.
+inline constexpr std::string_view kTaskVariables[] = {
+    "RANK",
+    "WORLD_SIZE",
+    "LOCAL_RANK",
+    "LOCAL_WORLD_SIZE",
+    "NODE_RANK",
+    "GROUP_RANK",
+    "GROUP_WORLD_SIZE",
+    "ROLE_RANK",
+    "ROLE_WORLD_SIZE",
+    "ROLE_NAME",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "JAX_COORDINATOR_ADDRESS",
+    "JAX_COORDINATOR_PORT",
+    "JAX_NUM_PROCESSES",
+    "JAX_PROCESS_ID",
+    "JAX_LOCAL_DEVICE_IDS",
+    "OMP_NUM_THREADS",
+    "CUDA_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES",
+    "HIP_VISIBLE_DEVICES",
+    "GPU_DEVICE_ORDINAL",
+    "ZE_AFFINITY_MASK",
+    "CUDA_DEVICE_ORDER",
+    "NCCL_IB_HCA",
+    "NCCL_SOCKET_IFNAME",
+    "UCX_NET_DEVICES",
+    "GLOO_SOCKET_IFNAME",
+    "TP_SOCKET_IFNAME",
+    "TORCH_NCCL_ASYNC_ERROR_HANDLING",
+};
+
 // The variable's value; "" where it is not set.
 std::string_view value_of(const Environment& environment, std::string_view name);
 

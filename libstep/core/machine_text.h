@@ -12,10 +12,10 @@
 //   nic 0000:03:00.0 id=15b3:1021 class=0207 host=1 numa=0 cpus=0-3 rdma=mlx5_0 net=ib0
 //       port=1:active:infiniband:400000            (one line; the words go on)
 //
-// '#' starts a comment line. Without `numa=` and `cpus=` a device's locality is unknown; without
-// `allowed` everything is. Rates are Mb/s. memory= is dram, other, gpu or no-cpus; physical= of a
-// nic is the function whose virtual one it is; order= of a gpu is its place where the runtime does
-// not count in PCI order.
+// '#' starts a comment line. Without `numa=` and `cpus=` a device's locality is unknown, without
+// `cpus=` they are those of its NUMA nodes; without `allowed` everything is. Rates are Mb/s.
+// memory= is dram, other, gpu or no-cpus; physical= of a nic is the function whose virtual one it
+// is; order= of a gpu is its place where the runtime does not count in PCI order.
 #pragma once
 
 #include "libstep/core/machine.h"

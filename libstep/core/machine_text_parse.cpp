@@ -278,6 +278,14 @@ std::string check(const Machine& machine) {
   return twice == cpus.end() ? "" : "CPU " + std::to_string(*twice) + " is in two cores";
 }
 
+// A device next to NUMA nodes is next to their CPUs, where it does not say otherwise.
+void complete(PciPlace& place, const std::vector<NumaNode>& nodes) {
+  if (place.cpus.empty())
+    for (const auto& node : nodes)
+      if (std::binary_search(place.numa.begin(), place.numa.end(), node.id))
+        place.cpus = united(place.cpus, node.cpus);
+}
+
 } // namespace
 
 void sort_devices(Machine& machine) {
@@ -295,8 +303,9 @@ Result<Machine> parse_machine_text(std::string_view text, std::string_view file)
   std::size_t number = 0;
   bool headed = false;
   auto wrong_at = [&](const std::string& what) {
-    return Error{std::string(file) + ":" + std::to_string(number) + ": " + what,
-                 "libstep/core/machine_text.h and `dist-train topo --save DIR` show the form"};
+    return Error{
+        std::string(file) + ":" + std::to_string(number) + ": " + what,
+        "`dist-train topo --save DIR` writes this machine in that form; the README explains it"};
   };
   for (auto row : split(text, '\n')) {
     ++number;
@@ -321,6 +330,10 @@ Result<Machine> parse_machine_text(std::string_view text, std::string_view file)
     return wrong_at(wrong);
   if (machine.allowed_cpus.empty())
     machine.allowed_cpus = all_cpus(machine);
+  for (auto& gpu : machine.gpus)
+    complete(gpu.pci, machine.numa_nodes);
+  for (auto& nic : machine.nics)
+    complete(nic.pci, machine.numa_nodes);
   if (machine.allowed_numa.empty())
     for (const auto& node : machine.numa_nodes)
       machine.allowed_numa.push_back(node.id);

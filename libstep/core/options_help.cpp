@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "libstep/core/environment.h"
 #include "libstep/core/option_words.h"
 
 namespace dist_train {
@@ -21,6 +22,23 @@ void add_words(std::string& out, const char* title, Chosen chosen) {
       add_row(out, std::string(row.word), row.help);
 }
 
+void add_variables(std::string& out) {
+  constexpr std::size_t kWidth = 96;
+  std::size_t column = kWidth;
+  auto add = [&](std::string_view name) {
+    if (column + 1 + name.size() > kWidth) {
+      out += "\n ";
+      column = 1;
+    }
+    out.append(" ").append(name);
+    column += 1 + name.size();
+  };
+  for (auto name : kTaskVariables)
+    add(name);
+  add("DIST_TRAIN_*");
+  out += '\n';
+}
+
 } // namespace
 
 std::string options_help() {
@@ -38,13 +56,9 @@ std::string options_help() {
   for (const auto& row : kKeys)
     if (row.plugstack_only)
       out += ' ' + std::string(row.name) + '=' + row.values;
-  out += "\n\nVariables of each task:\n"
-         "  RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK GROUP_WORLD_SIZE\n"
-         "  ROLE_RANK ROLE_WORLD_SIZE ROLE_NAME MASTER_ADDR MASTER_PORT OMP_NUM_THREADS\n"
-         "  GLOO_SOCKET_IFNAME TP_SOCKET_IFNAME JAX_COORDINATOR_ADDRESS JAX_LOCAL_DEVICE_IDS\n"
-         "  CUDA_DEVICE_ORDER UCX_NET_DEVICES, and NCCL_IB_HCA NCCL_SOCKET_IFNAME where needed\n"
-         "  DIST_TRAIN_*\n"
-         "\nsrun's own line beats SLURM_DIST_TRAIN, that beats what sbatch or salloc passed on,\n"
+  out += "\n\nVariables of a task (NCCL_*, UCX_* and lists of GPUs where needed):";
+  add_variables(out);
+  out += "\nsrun's own line beats SLURM_DIST_TRAIN, that beats what sbatch or salloc passed on,\n"
          "and that the site's plugstack line.\n";
   return out;
 }

@@ -34,7 +34,7 @@ constexpr const char* kHelp =
     "    --gpus LIST                    numbers in PCI order, PCI addresses or UUIDs; none (all)\n"
     "    --tasks N                      on the node (one for each GPU)\n"
     "    --cpus SET                     of the step, as in 0-15,128 (all)\n"
-    "    --bind auto|gpu|numa|core|none where the cores come from\n"
+    "    --bind auto|gpu|numa|core|keep|none  where the cores come from; keep, none: not from us\n"
     "    --json                         for programs\n"
     "  dist-train --version             the release\n"
     "  dist-train --help                this text\n"

@@ -25,6 +25,7 @@ constexpr std::pair<std::string_view, Binding> kBindings[] = {{"auto", Binding::
                                                               {"gpu", Binding::kGpu},
                                                               {"numa", Binding::kNuma},
                                                               {"core", Binding::kCore},
+                                                              {"keep", Binding::kNone},
                                                               {"none", Binding::kNone}};
 
 Result<PlacementRequest> request_of(const Machine& machine, const Arguments& arguments) {
@@ -51,16 +52,22 @@ Result<PlacementRequest> request_of(const Machine& machine, const Arguments& arg
     if (!set)
       return set.error();
     request.cpus = intersection(*set, all_cpus(machine));
+    IdSet absent;
+    std::set_difference(set->begin(), set->end(), request.cpus.begin(), request.cpus.end(),
+                        std::back_inserter(absent));
     if (request.cpus.empty())
       return Error{"--cpus " + quoted(cpus->second) + " holds no CPU of the machine, which has " +
                        id_set_text(all_cpus(machine)),
                    "dist-train topo shows the CPUs"};
+    if (!absent.empty())
+      std::fprintf(stderr, "warning: CPUs %s do not exist on this machine\n",
+                   id_set_text(absent).c_str());
   }
   if (auto bind = arguments.find("bind"); bind != arguments.end()) {
     auto known = std::find_if(std::begin(kBindings), std::end(kBindings),
                               [&](const auto& entry) { return entry.first == bind->second; });
     if (known == std::end(kBindings))
-      return Error{"--bind " + quoted(bind->second) + " is not auto, gpu, numa, core or none"};
+      return Error{"--bind " + quoted(bind->second) + " is not auto, gpu, numa, core, keep or none"};
     request.binding = known->second;
   }
   return request;

@@ -6,7 +6,7 @@ bats_require_minimum_version 1.5.0
 
 setup() {
   rank3=(env -i RANK=3 WORLD_SIZE=4 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=node01
-    MASTER_PORT=29500 "$COMMAND")
+    MASTER_PORT=29500 JAX_PROCESS_ID=3 HOME=/ "$COMMAND")
 }
 
 @test "env tells who this process is, and why" {
@@ -16,6 +16,7 @@ setup() {
   [[ "$output" == *"local rank   1 of 2"* ]]
   [[ "$output" == *"master       node01:29500"* ]]
   [[ "$output" == *"LOCAL_WORLD_SIZE=2"* ]]
+  [[ "$output" == *"JAX_PROCESS_ID=3"* && "$output" != *HOME* ]]
 }
 
 @test "env --json is JSON whatever the variables hold" {

@@ -68,6 +68,16 @@ TEST(PlanCommand, ChoosesGpusTasksAndCpus) {
       << outcome.text;
 }
 
+TEST(PlanCommand, NamesCpusThatAreNotThere) {
+  Scratch scratch;
+  auto outcome = command("plan --cpus 0-3,2000-2001 --bind keep --machine " +
+                         write_machine(scratch, "pairs numbered backwards"));
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_NE(outcome.text.find("warning: CPUs 2000-2001 do not exist on this machine\n"),
+            std::string::npos)
+      << outcome.text;
+}
+
 TEST(PlanCommand, WrongWordsAreNamed) {
   Scratch scratch;
   auto file = write_machine(scratch, "all on one package");
@@ -81,7 +91,7 @@ TEST(PlanCommand, WrongWordsAreNamed) {
       {"--gpus 0,0", "once more"},
       {"--cpus 99", "holds no CPU of the machine"},
       {"--cpus 3-1", "not a set of ids"},
-      {"--bind near", "is not auto, gpu, numa, core or none"}};
+      {"--bind near", "is not auto, gpu, numa, core, keep or none"}};
   for (const auto& [words, reason] : wrong) {
     auto outcome = command("plan --machine " + file + " " + words);
     EXPECT_EQ(outcome.code, 2) << words;

@@ -27,6 +27,17 @@ TEST(MachineText, ThereAndBack) {
   }
 }
 
+TEST(MachineText, ADeviceNextToANumaNodeIsNextToItsCpus) {
+  auto machine = parse_machine_text("dist-train-machine 1\nnuma 0 cpus=0-3\nnuma 1 cpus=4-7\n"
+                                    "cores 0 1 2 3 4 5 6 7\ngpu 0000:16:00.0 numa=1\n"
+                                    "nic 0000:17:00.0 numa=0-1\nnic 0000:18:00.0\n",
+                                    "f");
+  ASSERT_TRUE(machine) << machine.error().message;
+  EXPECT_EQ(id_set_text(machine->gpus[0].pci.cpus), "4-7");
+  EXPECT_EQ(id_set_text(machine->nics[0].pci.cpus), "0-7");
+  EXPECT_EQ(id_set_text(machine->nics[1].pci.cpus), "");
+}
+
 TEST(MachineText, SaysWhereItIsWrong) {
   const std::pair<const char*, const char*> wrong[] = {
       {"machine 1\n", "f:1: the first line"},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The README says what the option's own help says, and names every variable that a task gets.
+// The README says what the option's own help says; both name every variable that a task gets.
 #include "libstep/core/environment.h"
 #include "libstep/core/option_words.h"
 
@@ -7,6 +7,7 @@
 
 #include <fstream>
 #include <iterator>
+#include <set>
 
 namespace dist_train {
 namespace {
@@ -45,13 +46,27 @@ TEST(Readme, NamesEveryVariable) {
   plan.devices = {
       {"CUDA_VISIBLE_DEVICES", ""}, {"ROCR_VISIBLE_DEVICES", ""}, {"HIP_VISIBLE_DEVICES", ""}};
   plan.interface = "eth0";
-  plan.ports = {1, 2, 3};
+  plan.ports = {.master = 1, .store = 2, .jax = 3, .spare = 4, .spare_count = 1};
   plan.jax_devices = "0";
+  plan.layout = plan.broker = plan.gpus = plan.numa = plan.nics = "x";
+  plan.store_fd = plan.port_fd = plan.jax_fd = 9;
+  Options options;
+  options.strategy = Strategy::kFsdp;
   const auto text = readme();
-  for (const auto& change : task_environment(plan, {}, {}).changes)
-    if (!change.name.starts_with("DIST_TRAIN_")) {
-      EXPECT_NE(text.find("`" + change.name + "`"), text.npos) << change.name;
-    }
+  const std::set<std::string_view> listed(std::begin(kTaskVariables), std::end(kTaskVariables));
+  for (const auto& change : task_environment(plan, options, {}).changes) {
+    EXPECT_NE(text.find("`" + change.name + "`"), text.npos) << change.name;
+    EXPECT_TRUE(listed.contains(change.name) || change.name.starts_with("DIST_TRAIN_"))
+        << change.name;
+  }
+  for (const auto name : listed)
+    EXPECT_NE(text.find("`" + std::string(name) + "`"), text.npos) << name;
+}
+
+TEST(Help, NamesEveryVariable) {
+  const auto help = options_help();
+  for (const auto name : kTaskVariables)
+    EXPECT_NE(help.find(" " + std::string(name)), help.npos) << name;
 }
 
 } // namespace
