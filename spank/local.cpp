@@ -175,6 +175,9 @@ int init_post_opt(bool in_srun) {
     // Said aloud, since Slurm still hands the nodes an option that SLURM_DIST_TRAIN overrides.
     if (v.line || v.environment || v.inherited)
       tell_tasks(kOptionsVariable, to_text(Mode::kOff));
+    else if (state->plugstack_error) // whoever did not ask sees it with srun -v only
+      slurm_verbose("dist-train: the site's plugstack line counts for nothing: %s",
+                    state->plugstack_error->message.c_str());
     return 0;
   }
   if (state->plugstack_error)

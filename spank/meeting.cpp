@@ -196,6 +196,7 @@ private:
       plan.node_count = static_cast<std::uint32_t>(layout_->nodes.size());
     }
     plan.master_address = master_.address;
+    plan.master_node = master_.node;
     plan.ports = master_.ports;
     plan.token = token_text(broker_.token);
     plan.interface =

@@ -37,6 +37,8 @@ Remark StepWatch::look(const RollCall& roll, double seconds) {
   const auto& failures = roll.failures();
   remark.failures.assign(failures.begin() + failures_said_, failures.end());
   failures_said_ = failures.size();
+  if (!failures.empty())
+    table_due_ = false; // it would stand between the error and its reader
   if (table_due_ && roll.all_rows_here()) {
     table_due_ = false;
     remark.text += table(roll, seconds);
@@ -121,9 +123,11 @@ std::string StepWatch::table(const RollCall& roll, double seconds) const {
     if (!m->interface.empty())
       master += " (" + m->interface + ')';
   }
-  return mapping_table({step_text(roll.id()), to_text(options_.mode.value_or(Mode::kTorch)),
-                        roll.world_size(), static_cast<std::uint32_t>(roll.node_count()),
-                        std::move(master), seconds},
+  std::string mode = to_text(options_.mode.value_or(Mode::kTorch));
+  if (options_.strategy)
+    mode += std::string(1, ' ') + to_text(*options_.strategy);
+  return mapping_table({step_text(roll.id()), std::move(mode), roll.world_size(),
+                        static_cast<std::uint32_t>(roll.node_count()), std::move(master), seconds},
                        roll.rows());
 }
 

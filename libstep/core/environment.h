@@ -27,6 +27,7 @@ struct TaskPlan {
   std::uint32_t node_count = 1;
   std::string layout;         // layout_text(); "" where it is not known or too long
   std::string master_address; // literal address of rank 0's node
+  std::string master_node;    // its name
   Ports ports;
   std::string broker;          // srun's address and port for what programs ask of it; "" if none
   std::string token;           // 32 lower-case hexadecimal digits

@@ -31,7 +31,7 @@ Error said_by(const MappingRow& rank, Error error);
 
 struct MappingHeader {
   std::string step; // "4711.0"
-  std::string mode; // "torch"
+  std::string mode; // "torch", "torch fsdp"
   std::uint32_t world = 0;
   std::uint32_t nodes = 0;
   std::string master; // "gpu01 10.1.0.1:23811 (ib0)"

@@ -111,6 +111,14 @@ FAKE_EXPORT spank_err_t spank_unsetenv(spank_t, const char* name) {
 
 FAKE_EXPORT const char* spank_strerror(spank_err_t) { return "a SPANK error"; }
 
+FAKE_EXPORT void slurm_verbose(const char* format, ...) {
+  NoFaults own;
+  va_list arguments;
+  va_start(arguments, format);
+  fake_slurm.verbose.push_back(formatted(format, arguments));
+  va_end(arguments);
+}
+
 FAKE_EXPORT void slurm_error(const char* format, ...) {
   NoFaults own;
   va_list arguments;

@@ -18,6 +18,7 @@ struct FakeSlurm {
   std::map<std::string, std::string> environment; // of the task
 
   std::vector<std::string> errors;   // slurm_error lines
+  std::vector<std::string> verbose;  // slurm_verbose lines
   std::vector<spank_option> options; // registered
   int calls = 0;                     // of spank_* functions
 };

@@ -17,11 +17,11 @@ TEST_F(Plugin, ExportsWhatSlurmLooksForAndNothingElse) {
   while (std::fscanf(pipe, "%255s %255[^\n]", name, rest) == 2)
     names.insert(name);
   pclose(pipe);
-  EXPECT_EQ(names,
-            (std::set<std::string>{"plugin_name", "plugin_type", "plugin_version",
-                                   "spank_plugin_version", "slurm_spank_init",
-                                   "slurm_spank_init_post_opt", "slurm_spank_local_user_init",
-                                   "slurm_spank_task_init", "slurm_spank_task_init_privileged", "slurm_spank_exit"}));
+  EXPECT_EQ(names, (std::set<std::string>{"plugin_name", "plugin_type", "plugin_version",
+                                          "spank_plugin_version", "slurm_spank_init",
+                                          "slurm_spank_init_post_opt",
+                                          "slurm_spank_local_user_init", "slurm_spank_task_init",
+                                          "slurm_spank_task_init_privileged", "slurm_spank_exit"}));
   EXPECT_STREQ(static_cast<const char*>(dlsym(handle_, "plugin_type")), "spank");
   EXPECT_STREQ(static_cast<const char*>(dlsym(handle_, "plugin_name")), "dist_train");
   EXPECT_EQ(*static_cast<const unsigned*>(dlsym(handle_, "plugin_version")),
@@ -145,6 +145,10 @@ TEST_F(Plugin, AWrongVariableOrPlugstackLineEndsTheCommand) {
   call("slurm_spank_exit");
   ASSERT_EQ(call("slurm_spank_init", {"prot=1-2"}), 0);
   EXPECT_EQ(call("slurm_spank_init_post_opt"), 0); // who does not ask is not bothered
+  EXPECT_TRUE(fake_slurm.errors.empty());
+  ASSERT_EQ(fake_slurm.verbose.size(), 1u);
+  EXPECT_EQ(fake_slurm.verbose[0],
+            "dist-train: the site's plugstack line counts for nothing: unknown key 'prot'");
   ASSERT_EQ(option(nullptr, 0), 0);
   EXPECT_EXIT(call("slurm_spank_init_post_opt"), testing::ExitedWithCode(1),
               "plugstack line: unknown key 'prot'");
@@ -203,10 +207,12 @@ TEST_F(Plugin, ATaskThatGoesOnHasItsNameAndSignalsBack) {
       _exit(99);
     std::string name;
     std::getline(std::ifstream("/proc/self/comm"), name);
-    struct sigaction term {}, alarm {};
+    struct sigaction term {
+    }, alarm{};
     sigaction(SIGTERM, nullptr, &term);
     sigaction(SIGALRM, nullptr, &alarm);
-    _exit(name == "slurmstepd" && term.sa_handler == SIG_DFL && alarm.sa_handler == SIG_DFL ? 0 : 98);
+    _exit(name == "slurmstepd" && term.sa_handler == SIG_DFL && alarm.sa_handler == SIG_DFL ? 0
+                                                                                            : 98);
   }
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);

@@ -51,9 +51,10 @@ TEST(StepWatch, WhoIsMissingIsNamedSoonThenEachMinuteThenTheStepEnds) {
   roll.take(report_of(2));
   EXPECT_EQ(all_of(watch.look(roll, 1)), "");
   EXPECT_EQ(all_of(watch.look(roll, 14.9)), "");
-  EXPECT_EQ(all_of(watch.look(roll, 15)),
-            "dist-train: 2 of 3 nodes are here; waiting for n2 (no sign of it for 15 s). The plugin "
-            "may be missing there, or cannot reach port 4000 of this host\n");
+  EXPECT_EQ(
+      all_of(watch.look(roll, 15)),
+      "dist-train: 2 of 3 nodes are here; waiting for n2 (no sign of it for 15 s). The plugin "
+      "may be missing there, or cannot reach port 4000 of this host\n");
   EXPECT_EQ(all_of(watch.look(roll, 59)), "");
   EXPECT_NE(all_of(watch.look(roll, 60)), "");
   EXPECT_EQ(all_of(watch.look(roll, 119)), "");
@@ -119,6 +120,32 @@ TEST(StepWatch, TheTableComesOnceWithTheLastRow) {
     EXPECT_EQ(all_of(watch.look(roll, 1)), "");
     EXPECT_EQ(watch.last_words(roll, 1), "");
   }
+}
+
+TEST(StepWatch, TheTableNamesTheStrategyToo) {
+  StepWatch watch(*parse_options("torch,fsdp,verbose"), 4000);
+  RollCall roll;
+  for (std::uint32_t rank = 0; rank < 3; ++rank) {
+    auto report = report_of(rank);
+    report.has_row = true;
+    roll.take(report);
+  }
+  EXPECT_TRUE(watch.look(roll, 0.5).text.starts_with(
+      "dist-train: step 4711.0  torch fsdp  world 3 on 3 nodes  "));
+}
+
+TEST(StepWatch, NoTableFollowsAFailure) {
+  StepWatch watch(*parse_options("verbose"), 4000);
+  RollCall roll;
+  for (std::uint32_t rank = 0; rank < 3; ++rank) {
+    auto report = report_of(rank);
+    report.has_row = true;
+    if (rank == 1)
+      report.failure = Error{"no interface of n2 fits iface=eth9"};
+    roll.take(report);
+    EXPECT_EQ(all_of(watch.look(roll, 0.1)), "");
+  }
+  EXPECT_EQ(watch.last_words(roll, 0.2), "");
 }
 
 TEST(StepWatch, AnUnfinishedTableIsShownAtTheEnd) {
