@@ -7,9 +7,8 @@ namespace dist_train {
 
 std::string job_text(const Environment& environment) {
   const auto number = [&](std::string_view name) {
-    const auto found = environment.find(name);
-    const bool valid = found != environment.end() && parse_number(found->second, UINT32_MAX);
-    return valid ? found->second : std::string();
+    const auto value = value_of(environment, name);
+    return std::string(parse_number(value, UINT32_MAX) ? value : "");
   };
   const std::string array = number("SLURM_ARRAY_JOB_ID"), task = number("SLURM_ARRAY_TASK_ID");
   if (!array.empty() && !task.empty())

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "libstep/core/devices.h"
+#include "libstep/core/environment.h"
 #include "libstep/core/placement.h"
 #include "libstep/core/rank_map.h"
 #include "libstep/core/report.h"
@@ -99,11 +100,6 @@ std::optional<RankMap> map_of(std::string_view introductions) {
   return map ? std::optional(*std::move(map)) : std::nullopt;
 }
 
-std::string variable(const Environment& environment, std::string_view name) {
-  const auto found = environment.find(name);
-  return found == environment.end() ? "" : found->second;
-}
-
 // Rank 0's ports are the step's reserved ones, or the first free block after the one at which the
 // ranks have met. What a launcher has said stays: it knows how its hosts reach each other.
 Result<Place> choose_place(const Identity& identity, const Environment& environment, bool one_node,
@@ -112,17 +108,17 @@ Result<Place> choose_place(const Identity& identity, const Environment& environm
   std::optional<Ports> reserved;
   std::vector<std::string> srun_hosts;
   if (in_slurm && !environment.contains("SLURM_HET_SIZE")) {
-    auto found = reserved_ports(variable(environment, "SLURM_STEP_RESV_PORTS"));
+    auto found = reserved_ports(value_of(environment, "SLURM_STEP_RESV_PORTS"));
     if (!found)
       return found.error();
     reserved = *found;
   }
   if (in_slurm)
     for (const char* name : {"SLURM_SRUN_COMM_HOST", "SLURM_LAUNCH_NODE_IPADDR"})
-      if (const auto host = variable(environment, name); !host.empty())
+      if (const std::string host(value_of(environment, name)); !host.empty())
         srun_hosts.push_back(host);
   const StepNode node{identity.meeting, identity.node_name,
-                      in_slurm ? variable(environment, "SLURM_STEP_NODELIST") : ""};
+                      std::string(in_slurm ? value_of(environment, "SLURM_STEP_NODELIST") : "")};
   auto place = take_place(node, {}, reserved, one_node, srun_hosts);
   if (!place || in_slurm)
     return place;
@@ -282,7 +278,7 @@ int run_exec(const std::vector<std::string>& words) {
   if (!identity)
     return complain("exec", identity.error(), STEP_ERR_IDENTITY);
   const bool planned = identity->source == STEP_SOURCE_PLUGIN ||
-                       !variable(read_environment(), "TORCHELASTIC_RUN_ID").empty();
+                       !value_of(read_environment(), "TORCHELASTIC_RUN_ID").empty();
   if (!planned)
     if (const int code = make_plan(*std::move(identity)); code != 0)
       return code;
