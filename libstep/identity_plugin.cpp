@@ -48,13 +48,24 @@ void read_layout(Variables& variables, Identity& identity, const std::string& ho
   variables.expect("NODE_RANK", identity.node_rank, "DIST_TRAIN_LAYOUT");
 }
 
+// JOB.STEP: it is shown and named in errors as it is.
+std::string step_of(Variables& variables) {
+  auto text = variables.need_text("DIST_TRAIN_STEP");
+  auto parts = split(text, '.');
+  if (!text.empty() && !(parts.size() == 2 && parse_number(parts[0], UINT32_MAX) &&
+                         parse_number(parts[1], UINT32_MAX)))
+    variables.complain({"DIST_TRAIN_STEP=" + quoted(text) + " is not a job and a step, as 4711.0",
+                        "leave the variables of srun --dist-train as they are"});
+  return text;
+}
+
 // An srun inside a task of the step inherits the variables of the step around it.
 void expect_own_step(Variables& variables, const std::string& step) {
   if (!in_slurm_step(variables) || variables.has("SLURM_HET_SIZE"))
     return;
   const std::string here = variables.text("SLURM_JOB_ID") + "." + variables.text("SLURM_STEP_ID");
   if (here != step)
-    variables.complain({"DIST_TRAIN_STEP=" + quoted(step) + " is not this step, " + here +
+    variables.complain({"DIST_TRAIN_STEP=" + quoted(step) + " is not this step, " + quoted(here) +
                             ": the variables were inherited from a step around it",
                         "give the inner srun --dist-train, too, or unset the DIST_TRAIN_* "
                         "variables before it"});
@@ -83,7 +94,7 @@ Result<Identity> plugin_identity(Variables variables, const std::string& host_na
         "install libstep and the plugin from one release"};
   Identity identity;
   identity.source = STEP_SOURCE_PLUGIN;
-  identity.step_id = variables.need_text("DIST_TRAIN_STEP");
+  identity.step_id = step_of(variables);
   identity.world = variables.need_number("WORLD_SIZE", 1, kMaxWorld);
   expect_own_step(variables, identity.step_id);
   expect_own_rank(variables, identity.world);

@@ -72,6 +72,6 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
               who.token.find_first_not_of("0123456789abcdef") == std::string::npos,
           "a token of 32 digits");
   require(!who.store || who.store->port != 0, "a store has a port");
-  require(!who.source_text.empty(), "it says where it comes from");
+  require(!who.source_text.empty() && printable(who.source_text), "it says where it comes from");
   return 0;
 }
