@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "trainer/model.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <numbers>
 
@@ -10,12 +12,28 @@ namespace {
 // Logits held at once are about this many elements.
 constexpr int64_t kLogitElements = int64_t(1) << 24;
 
-Attention attention_shape(const ModelConfig& model) {
-  return {model.heads, model.kv_heads, model.head_dim};
+Attention attention_shape(const ModelConfig& model, int64_t window) {
+  return {model.heads, model.kv_heads, model.head_dim, window};
 }
 
-// y = x W^T: weights are stored [out, in].
-at::Tensor project(const at::Tensor& x, const at::Tensor& weight) { return at::mm(x, weight.t()); }
+// y = x W^T + b: weights are stored [out, in].
+at::Tensor project(const at::Tensor& x, const Linear& layer) {
+  return layer.bias.defined() ? at::addmm(layer.bias, x, layer.weight.t())
+                              : at::mm(x, layer.weight.t());
+}
+
+// The same, added to `residual`.
+at::Tensor project_onto(const at::Tensor& residual, const at::Tensor& x, const Linear& layer) {
+  auto y = at::addmm(residual, x, layer.weight.t());
+  return layer.bias.defined() ? y.add_(layer.bias) : y;
+}
+
+void write_gradient(at::Tensor& gradient, const at::Tensor& value, bool accumulate) {
+  if (accumulate)
+    gradient.add_(value);
+  else
+    gradient.copy_(value);
+}
 
 void weight_gradient(at::Tensor& gradient, const at::Tensor& dy, const at::Tensor& x,
                      bool accumulate) {
@@ -25,20 +43,79 @@ void weight_gradient(at::Tensor& gradient, const at::Tensor& dy, const at::Tenso
     at::mm_out(gradient, dy.t(), x);
 }
 
-// Matrix over `count` slots from the first one named so; they have no gap between them.
-at::Tensor joined(const Unit& unit, size_t first, size_t count, const at::Tensor& flat) {
-  int64_t rows = 0;
-  for (size_t i = first; i < first + count; ++i)
-    rows += unit.slots[i].shape[0];
-  const int64_t columns = unit.slots[first].shape[1];
-  return flat.narrow(0, unit.slots[first].offset, rows * columns).view({rows, columns});
+// The gradients of a layer whose output's gradient is dy.
+void layer_gradients(Linear& gradients, const at::Tensor& dy, const at::Tensor& x,
+                     bool accumulate) {
+  weight_gradient(gradients.weight, dy, x, accumulate);
+  if (gradients.bias.defined())
+    write_gradient(gradients.bias, dy.sum(0, false, at::kFloat), accumulate);
+}
+
+// The tensors of one part, which have no gap between them, as one; undefined when there are none.
+at::Tensor part_tensor(const Unit& unit, Part part, const at::Tensor& flat) {
+  const auto is_part = [&](const Slot& slot) { return slot.part == part; };
+  const auto first = std::find_if(unit.slots.begin(), unit.slots.end(), is_part);
+  if (first == unit.slots.end())
+    return {};
+  auto shape = first->shape;
+  for (auto slot = first + 1; slot != unit.slots.end() && is_part(*slot); ++slot)
+    shape[0] += slot->shape[0];
+  return flat.narrow(0, first->offset, c10::multiply_integers(shape)).view(shape);
+}
+
+// The norms of the queries' and keys' heads, each head of a token being one row.
+struct HeadNorm {
+  at::Tensor weight;
+  int64_t begin, heads; // the heads' columns in a row of qkv
+
+  at::Tensor columns(const at::Tensor& qkv) const {
+    return qkv.narrow(1, begin, heads * weight.size(0));
+  }
+  at::Tensor rows(const at::Tensor& qkv) const {
+    return columns(qkv).reshape({-1, weight.size(0)});
+  }
+};
+std::array<HeadNorm, 2> head_norms(const ModelConfig& model, const BlockTensors& block) {
+  return {HeadNorm{block.q_norm, 0, model.heads},
+          HeadNorm{block.k_norm, model.heads * model.head_dim, model.kv_heads}};
+}
+
+// From a projection's qkv to what attends: heads normed where the model does so, and turned, in
+// place.
+void finish_heads_(const ModelConfig& model, const BlockTensors& weights, const Angles& angles,
+                   at::Tensor& qkv) {
+  if (model.qk_norm)
+    for (const HeadNorm& norm : head_norms(model, weights)) {
+      auto columns = norm.columns(qkv);
+      columns.copy_(
+          rms_norm(norm.rows(qkv), norm.weight, model.rms_norm_eps).y.view(columns.sizes()));
+    }
+  rotate_(qkv, angles.cosine, angles.sine, model.heads + model.kv_heads, 1);
+}
+
+// Turns dqkv, the gradient of what attended, into that of the projection's qkv, in place.
+void finish_heads_backward_(const ModelConfig& model, const BlockTensors& weights,
+                            BlockTensors& gradients, bool accumulate, const Angles& angles,
+                            const at::Tensor& qkv, at::Tensor& dqkv) {
+  rotate_(dqkv, angles.cosine, angles.sine, model.heads + model.kv_heads, -1);
+  if (!model.qk_norm)
+    return;
+  auto dweights = head_norms(model, gradients);
+  for (size_t i = 0; const HeadNorm& norm : head_norms(model, weights)) {
+    const auto x = norm.rows(qkv);
+    const auto scale = rms_norm(x, norm.weight, model.rms_norm_eps).scale;
+    auto dx = at::zeros_like(x);
+    rms_norm_backward(norm.rows(dqkv), x, norm.weight, scale, dx, dweights[i++].weight, accumulate);
+    auto columns = norm.columns(dqkv);
+    columns.copy_(dx.view(columns.sizes()));
+  }
 }
 
 at::Tensor inverse_frequencies(const ModelConfig& model) {
   const auto exponents = at::arange(0, model.head_dim, 2, at::kFloat).div_(double(model.head_dim));
   auto frequencies = at::pow(model.rope_theta, exponents).reciprocal_();
   if (!model.llama3_rope)
-    return frequencies;
+    return frequencies.div_(model.rope_factor);
   // Long waves are stretched by the factor, short ones kept, those between blended.
   const Llama3Rope& rope = *model.llama3_rope;
   const double context = rope.original_max_position_embeddings;
@@ -64,10 +141,16 @@ at::Tensor slot_tensor(const Slot& slot, const at::Tensor& flat) {
 }
 
 BlockTensors block_tensors(const Unit& unit, const at::Tensor& flat) {
-  // The order of block_unit() in layout.cpp.
-  return {slot_tensor(unit.slots[0], flat), joined(unit, 1, 3, flat),
-          slot_tensor(unit.slots[4], flat), slot_tensor(unit.slots[5], flat),
-          joined(unit, 6, 2, flat),         slot_tensor(unit.slots[8], flat)};
+  const auto part = [&](Part which) { return part_tensor(unit, which, flat); };
+  return {part(Part::input_norm),
+          {part(Part::qkv), part(Part::qkv_bias)},
+          part(Part::q_norm),
+          part(Part::k_norm),
+          {part(Part::attention_out), part(Part::attention_out_bias)},
+          part(Part::inner_norm),
+          {part(Part::gate_up), part(Part::gate_up_bias)},
+          {part(Part::down), part(Part::down_bias)},
+          unit.window};
 }
 
 at::Tensor block_forward(const ModelConfig& model, const BlockTensors& weights,
@@ -75,15 +158,16 @@ at::Tensor block_forward(const ModelConfig& model, const BlockTensors& weights,
                          const at::Tensor& x, BlockSaved* saved) {
   auto normed = rms_norm(x, weights.input_norm, model.rms_norm_eps);
   auto qkv = project(normed.y, weights.qkv);
-  rotate_(qkv, angles.cosine, angles.sine, model.heads + model.kv_heads, 1);
-  auto attended = attend(qkv, segments, attention_shape(model));
-  const auto inner = at::addmm(x, attended.out, weights.attention_out.t());
+  const auto before_norms = saved && model.qk_norm ? qkv.clone() : qkv;
+  finish_heads_(model, weights, angles, qkv);
+  auto attended = attend(qkv, segments, attention_shape(model, weights.window));
+  const auto inner = project_onto(x, attended.out, weights.attention_out);
 
   auto inner_normed = rms_norm(inner, weights.inner_norm, model.rms_norm_eps);
   auto gate_up = project(inner_normed.y, weights.gate_up);
-  auto y = at::addmm(inner, swiglu(gate_up), weights.down.t());
+  auto y = project_onto(inner, swiglu(gate_up), weights.down);
   if (saved)
-    *saved = {x,     normed.scale,       std::move(qkv),    std::move(attended),
+    *saved = {x,     normed.scale,       before_norms,      std::move(attended),
               inner, inner_normed.scale, std::move(gate_up)};
   return y;
 }
@@ -92,25 +176,29 @@ void block_backward(const ModelConfig& model, const BlockTensors& weights, Block
                     bool accumulate, const Angles& angles, const std::vector<Segment>& segments,
                     BlockSaved saved, at::Tensor& dy) {
   { // y = inner + down(swiglu(gate_up(norm(inner))))
-    const auto dactivated = at::mm(dy, weights.down);
+    const auto dactivated = at::mm(dy, weights.down.weight);
     auto& dgate_up = saved.gate_up;
     const auto activated = swiglu_backward_(dactivated, dgate_up);
-    weight_gradient(gradients.down, dy, activated, accumulate);
+    layer_gradients(gradients.down, dy, activated, accumulate);
     const auto normed = rms_norm_again(saved.inner, weights.inner_norm, saved.inner_scale);
-    weight_gradient(gradients.gate_up, dgate_up, normed, accumulate);
-    rms_norm_backward(at::mm(dgate_up, weights.gate_up), saved.inner, weights.inner_norm,
+    layer_gradients(gradients.gate_up, dgate_up, normed, accumulate);
+    rms_norm_backward(at::mm(dgate_up, weights.gate_up.weight), saved.inner, weights.inner_norm,
                       saved.inner_scale, dy, gradients.inner_norm, accumulate);
     saved.gate_up.reset();
   }
-  { // inner = x + attention_out(attend(rotate(qkv(norm(x)))))
-    weight_gradient(gradients.attention_out, dy, saved.attended.out, accumulate);
-    auto dqkv = attend_backward(at::mm(dy, weights.attention_out), saved.qkv, saved.attended,
-                                segments, attention_shape(model));
-    rotate_(dqkv, angles.cosine, angles.sine, model.heads + model.kv_heads, -1);
+  { // inner = x + attention_out(attend(finish_heads(qkv(norm(x)))))
+    layer_gradients(gradients.attention_out, dy, saved.attended.out, accumulate);
+    auto turned = saved.qkv;
+    if (model.qk_norm)
+      finish_heads_(model, weights, angles, turned = saved.qkv.clone());
+    auto dqkv = attend_backward(at::mm(dy, weights.attention_out.weight), turned, saved.attended,
+                                segments, attention_shape(model, weights.window));
+    turned.reset();
+    finish_heads_backward_(model, weights, gradients, accumulate, angles, saved.qkv, dqkv);
     const auto normed = rms_norm_again(saved.x, weights.input_norm, saved.input_scale);
-    weight_gradient(gradients.qkv, dqkv, normed, accumulate);
-    rms_norm_backward(at::mm(dqkv, weights.qkv), saved.x, weights.input_norm, saved.input_scale, dy,
-                      gradients.input_norm, accumulate);
+    layer_gradients(gradients.qkv, dqkv, normed, accumulate);
+    rms_norm_backward(at::mm(dqkv, weights.qkv.weight), saved.x, weights.input_norm,
+                      saved.input_scale, dy, gradients.input_norm, accumulate);
   }
 }
 
@@ -155,7 +243,7 @@ at::Tensor head_loss(const ModelConfig& model, const HeadTensors& weights, HeadT
 }
 
 at::Tensor head_logits(const ModelConfig& model, const HeadTensors& weights, const at::Tensor& x) {
-  return project(rms_norm(x, weights.norm, model.rms_norm_eps).y, weights.head);
+  return at::mm(rms_norm(x, weights.norm, model.rms_norm_eps).y, weights.head.t());
 }
 
 } // namespace dist_train

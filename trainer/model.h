@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A Llama model as functions over values: weights are views of flat buffers, activations are
-// tensors of one row per token, gradients are computed by hand and written in place. Nothing here
-// knows about ranks.
+// A model of the Llama kind as functions over values: weights are views of flat buffers,
+// activations are tensors of one row per token, gradients are computed by hand and written in
+// place. Nothing here knows about ranks.
 #pragma once
 
 #include "trainer/layout.h"
@@ -26,10 +26,21 @@ struct Angles {
 };
 Angles angles(const ModelConfig&, const std::vector<Segment>&, at::Device);
 
-// Views of a block's flat buffer (parameters or gradients); q, k, v and gate, up as one matrix
-// each.
+// A linear layer, or several with the same input as one; [out, in] and [out].
+struct Linear {
+  at::Tensor weight;
+  at::Tensor bias; // undefined where there is none
+};
+
+// Views of a block's flat buffer (parameters or gradients); q, k, v and gate, up as one layer each.
 struct BlockTensors {
-  at::Tensor input_norm, qkv, attention_out, inner_norm, gate_up, down;
+  at::Tensor input_norm;
+  Linear qkv;
+  at::Tensor q_norm, k_norm; // undefined unless the model has them
+  Linear attention_out;
+  at::Tensor inner_norm;
+  Linear gate_up, down;
+  int64_t window; // of the attention; 0: the whole document
 };
 BlockTensors block_tensors(const Unit&, const at::Tensor& flat);
 
@@ -39,7 +50,7 @@ at::Tensor slot_tensor(const Slot&, const at::Tensor& flat);
 // What the backward pass needs of a block; the rest is computed anew.
 struct BlockSaved {
   at::Tensor x, input_scale; // block input
-  at::Tensor qkv;            // turned by the angles
+  at::Tensor qkv;            // turned by the angles; with q and k norms as it was before them
   Attended attended;
   at::Tensor inner, inner_scale; // after attention and residual
   at::Tensor gate_up;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a Hugging Face config.json says about a Llama model. What this trainer cannot compute is
-// refused by name, never ignored. No torch.
+// What a Hugging Face config.json says about a model of the Llama kind: Llama, Mistral, Qwen2 and
+// Qwen3, which differ in a few traits only. What this trainer cannot compute is refused by name,
+// never ignored. No torch.
 #pragma once
 
 #include "libstep/core/result.h"
@@ -9,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace dist_train {
 
@@ -21,6 +23,7 @@ struct Llama3Rope {
 };
 
 struct ModelConfig {
+  std::string family; // model_type
   int64_t vocab_size = 0;
   int64_t hidden_size = 0;
   int64_t intermediate_size = 0;
@@ -31,9 +34,16 @@ struct ModelConfig {
   int64_t max_position_embeddings = 0;
   double rms_norm_eps = 1e-6;
   double rope_theta = 10000;
+  double rope_factor = 1; // rope_type "linear": positions are divided by it
   std::optional<Llama3Rope> llama3_rope;
-  bool tied = false;        // the head is the embedding
-  int32_t end_of_text = -1; // eos_token_id, the first if there are several
+  bool qkv_bias = false;
+  bool attention_out_bias = false;
+  bool mlp_bias = false;
+  bool qk_norm = false;            // RMS norm of each head's queries and keys
+  std::vector<int64_t> windows;    // a layer: tokens that one attends to, itself included; 0: all
+  double initializer_range = 0.02; // standard deviation of random matrices
+  bool tied = false;               // the head is the embedding
+  int32_t end_of_text = -1;        // eos_token_id, the first if there are several
 };
 
 // Reads directory/config.json. Errors name the file, the member and the value seen.

@@ -42,10 +42,11 @@ struct Attention {
   int64_t heads = 0;
   int64_t kv_heads = 0;
   int64_t dim = 0;
+  int64_t window = 0; // a token attends to the last `window` tokens up to itself; 0: to all
 };
 struct Attended {
   at::Tensor out;                   // [T, heads * dim]
-  std::vector<at::Tensor> log_sums; // of the attention weights, per segment, for the backward pass
+  std::vector<at::Tensor> log_sums; // of the attention weights, per call, for the backward pass
 };
 Attended attend(const at::Tensor& qkv, const std::vector<Segment>&, const Attention&);
 at::Tensor attend_backward(const at::Tensor& dout, const at::Tensor& qkv, const Attended&,

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Small random Llama models, with transformers as the reference for all that is compared."""
+"""Small random models of every family, with transformers as the reference for all that is compared."""
 import os
 
 import torch
 from safetensors.torch import save_file
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
-# Every trait of a Llama that changes the arithmetic. The shapes are odd on purpose.
+# Every trait of a family that changes the arithmetic. The shapes are odd on purpose.
 SHAPES = {
     "gqa-tied": dict(num_attention_heads=6, num_key_value_heads=2, tie_word_embeddings=True),
     "mha-untied": dict(num_attention_heads=4, num_key_value_heads=4, tie_word_embeddings=False),
@@ -15,16 +15,31 @@ SHAPES = {
         num_attention_heads=6, num_key_value_heads=3, tie_word_embeddings=True,
         rope_parameters=dict(rope_type="llama3", rope_theta=5000.0, factor=8.0, low_freq_factor=1.0,
                              high_freq_factor=4.0, original_max_position_embeddings=64)),
+    "linear-rope": dict(num_attention_heads=4, num_key_value_heads=2, tie_word_embeddings=True,
+                        rope_parameters=dict(rope_type="linear", rope_theta=5000.0, factor=3.0)),
+    "biases": dict(num_attention_heads=4, num_key_value_heads=2, attention_bias=True, mlp_bias=True),
+    "mistral": dict(model_type="mistral", num_attention_heads=6, num_key_value_heads=2, sliding_window=None),
+    "mistral-window": dict(model_type="mistral", num_attention_heads=4, num_key_value_heads=2, head_dim=20,
+                           sliding_window=13),
+    "mistral-long": dict(model_type="mistral", num_attention_heads=4, num_key_value_heads=2, sliding_window=300),
+    "qwen2": dict(model_type="qwen2", num_attention_heads=6, num_key_value_heads=2, tie_word_embeddings=True),
+    "qwen2-window": dict(model_type="qwen2", num_attention_heads=4, num_key_value_heads=4, use_sliding_window=True,
+                         sliding_window=50, max_window_layers=1),
+    "qwen3": dict(model_type="qwen3", num_attention_heads=6, num_key_value_heads=2, head_dim=24,
+                  tie_word_embeddings=True),
+    "qwen3-bias": dict(model_type="qwen3", num_attention_heads=4, num_key_value_heads=2, head_dim=32,
+                       attention_bias=True, tie_word_embeddings=False),
 }
 
 
-def make_model(shape: str, directory: str, layers: int = 3, vocabulary: int = 307) -> LlamaForCausalLM:
+def make_model(shape: str, directory: str, layers: int = 3, vocabulary: int = 307) -> PreTrainedModel:
     """Writes the model to directory and returns it in fp32."""
     torch.manual_seed(sum(shape.encode()))
-    options = dict(vocab_size=vocabulary, hidden_size=96, intermediate_size=160, num_hidden_layers=layers,
-                   max_position_embeddings=256, rms_norm_eps=1e-5, bos_token_id=0, eos_token_id=1,
-                   attn_implementation="eager")
-    model = LlamaForCausalLM(LlamaConfig(**{**options, **SHAPES[shape]}))
+    options = dict(model_type="llama", vocab_size=vocabulary, hidden_size=96, intermediate_size=160,
+                   num_hidden_layers=layers, max_position_embeddings=256, rms_norm_eps=1e-5, bos_token_id=0,
+                   eos_token_id=1)
+    config = AutoConfig.for_model(**{**options, **SHAPES[shape]})
+    model = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
     with torch.no_grad():  # away from the initial values, which hide mistakes: norms of one, tiny logits
         for name, parameter in model.named_parameters():
             scale = 0.3 if "norm" in name else 0.08

@@ -112,6 +112,34 @@ TEST(Layout, ATiedModelHasNoHead) {
 const std::string kLlama = R"("model_type": "llama", "vocab_size": 100, "hidden_size": 64,
   "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "eos_token_id": [2, 3])";
 
+std::string of_family(const std::string& family) {
+  std::string text = kLlama;
+  return text.replace(text.find("llama"), 5, family) + R"(, "num_key_value_heads": 2)";
+}
+
+TEST(ModelConfig, TraitsOfTheFamilies) {
+  const auto mistral = parse_model_config("c", "{" + of_family("mistral") + "}");
+  ASSERT_TRUE(mistral);
+  EXPECT_EQ(mistral->windows, std::vector<int64_t>(2, 4096)); // its default
+  const auto newer =
+      parse_model_config("c", "{" + of_family("mistral") + R"(, "sliding_window": null})");
+  ASSERT_TRUE(newer);
+  EXPECT_EQ(newer->windows, std::vector<int64_t>(2, 0));
+  const auto qwen2 =
+      parse_model_config("c", "{" + of_family("qwen2") + R"(, "sliding_window": 9})");
+  ASSERT_TRUE(qwen2);
+  EXPECT_TRUE(qwen2->qkv_bias && !qwen2->attention_out_bias && !qwen2->qk_norm);
+  EXPECT_EQ(qwen2->windows, std::vector<int64_t>(2, 0)); // use_sliding_window is not set
+  const auto window = parse_model_config("c", "{" + of_family("qwen2") + R"(, "sliding_window": 9,
+    "use_sliding_window": true, "max_window_layers": 1})");
+  ASSERT_TRUE(window);
+  EXPECT_EQ(window->windows, (std::vector<int64_t>{0, 9}));
+  const auto qwen3 = parse_model_config("c", "{" + of_family("qwen3") + "}");
+  ASSERT_TRUE(qwen3);
+  EXPECT_TRUE(qwen3->qk_norm && !qwen3->qkv_bias);
+  EXPECT_EQ(qwen3->head_dim, 128);
+}
+
 TEST(ModelConfig, OldAndNewNamesOfTheRotaryEmbedding) {
   const auto plain = parse_model_config("c", "{" + kLlama + "}");
   ASSERT_TRUE(plain);
@@ -149,8 +177,16 @@ TEST(ModelConfig, RefusedByName) {
       {"{" + kLlama + R"(, "num_hidden_layers": 99999999999999999999})", "num_hidden_layers is"},
       {"{" + kLlama + R"(, "num_key_value_heads": 3})", "is no multiple of num_key_value_heads 3"},
       {"{" + kLlama + R"(, "head_dim": 15})", "head_dim 15 is odd"},
-      {"{" + kLlama + R"(, "attention_bias": true})", "attention_bias is true"},
-      {"{" + kLlama + R"(, "mlp_bias": true})", "mlp_bias is true"},
+      {"{" + kLlama + R"(, "attention_bias": 1})", "attention_bias is 1"},
+      {"{" + kLlama + R"(, "attention_dropout": 0.1})", "attention_dropout is 0.1"},
+      {"{" + of_family("mistral") + R"(, "sliding_window": 0})", "sliding_window is 0"},
+      {"{" + of_family("qwen3") + R"(, "layer_types": ["full_attention"]})", "layer_types is"},
+      {"{" + of_family("qwen2") + R"(, "layer_types": ["full_attention", "sliding_attention"]})",
+       "sliding_attention without a window"},
+      {"{" + of_family("qwen2") + R"(, "layer_types": ["chunked_attention", 1]})",
+       "layer_types is 'chunked_attention'"},
+      {"{" + kLlama + R"(, "rope_scaling": {"rope_type": "dynamic", "factor": 2}})",
+       "rope_type 'dynamic'"},
       {"{" + kLlama + R"(, "hidden_act": "gelu"})", "hidden_act 'gelu'"},
       {"{" + kLlama + R"(, "rope_scaling": {"rope_type": "yarn"}})", "rope_type 'yarn'"},
       {"{" + kLlama + R"(, "eos_token_id": 100})", "eos_token_id is 100"},

@@ -14,23 +14,24 @@ from safetensors.torch import load_file
 from models import SHAPES, documents_of, make_model, reference_loss
 
 
-def packed_rows(vocabulary: int):
-    """Two rows of 96 tokens: documents of many lengths, one of a single token, padding at the end."""
+def packed_rows(vocabulary: int, longest: int):
+    """Two rows: documents of many lengths, one of a single token, padding at the end."""
     random.seed(5)
     rows, document = [], 0
-    for lengths in ([40, 1, 2, 53], [64, 17]):
+    for lengths in ([40, 1, 2, 53], [longest, 17]):
         row = []
         for length in lengths:
             row += [(random.randrange(vocabulary), document) for _ in range(length)]
             document += 1
-        rows.append(row + [(0, -1)] * (96 - len(row)))
-    return rows
+        rows.append(row)
+    width = max(96, longest + 32)
+    return [row + [(0, -1)] * (width - len(row)) for row in rows]
 
 
 def main(probe: str, shape: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         model = make_model(shape, folder)
-        rows = packed_rows(model.config.vocab_size)
+        rows = packed_rows(model.config.vocab_size, 700 if shape.endswith("long") else 64)
         with open(f"{folder}/rows", "w") as file:
             for row in rows:
                 print(*(f"{token}:{document}" for token, document in row), file=file)
