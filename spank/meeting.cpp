@@ -19,6 +19,7 @@ namespace {
 constexpr std::chrono::seconds kAloneTime{30}; // well below Slurm's UnkillableStepTimeout
 constexpr std::chrono::seconds kAddressTime{3};
 constexpr std::chrono::seconds kAfterSrun{5}; // srun looks once a second
+constexpr std::chrono::seconds kWayTime{10};  // four attempts of the kernel
 
 class Attempt {
 public:
@@ -34,6 +35,8 @@ public:
     if (!facts_.heterogeneous) // else a port may be reserved on one component's nodes only
       reserved_ = *reserved;
     auto error = facts_.rank == 0 ? be_found() : find();
+    if (!error && facts_.local_rank == 0 && master_.node != facts_.node_name)
+      error = find_a_way();
     if (error)
       return *std::move(error);
     fill_plan();
@@ -179,6 +182,22 @@ private:
       return tested;
     auto place = choose_address(this_node(), options_, layout_->nodes.size() == 1, broker_.hosts);
     return place ? place->address : tested;
+  }
+
+  // What a firewall between the nodes swallows frameworks try for half an hour. Asked once a node,
+  // at a port where hardly a program listens: so nothing waits for rank 0, and no queue fills up.
+  std::optional<Error> find_a_way() const {
+    const auto& ports = master_.ports;
+    auto answered = listens(master_.address, ports.jax != 0 ? ports.jax : ports.store,
+                            Clock::now() + std::min(wait_, kWayTime));
+    if (answered)
+      return std::nullopt;
+    auto range = options_.port.value_or(kDefaultPorts);
+    return Error{"no way to rank 0 on " + master_.node + ": " + answered.error().message,
+                 "let the nodes reach each other at the ports " +
+                     (reserved_ ? "of MpiParams= in slurm.conf"
+                                : std::to_string(range.low) + '-' + std::to_string(range.high)) +
+                     " (a firewall?), or choose another network, iface=NAME"};
   }
 
   StepNode this_node() const { return {facts_.id, facts_.node_name, facts_.node_list}; }

@@ -7,6 +7,7 @@
 #include "libstep/os/limits.h"
 #include "libstep/os/nccl_conf.h"
 #include "libstep/os/port.h"
+#include "spank/kept_endpoint.h"
 #include "spank/meeting.h"
 #include "spank/names.h"
 #include "spank/node_facts.h"
@@ -194,6 +195,11 @@ Result<void> become_rank(spank_t spank, const Options& options, std::optional<Ta
     plan.jax_fd = *jax;
   }
   auto env = task_environment(plan, options, facts->environment);
+  auto wait = std::chrono::seconds(options.wait_seconds.value_or(kDefaultWaitSeconds));
+  auto warnings = check_kept_endpoint(plan, env, facts->environment, wait);
+  if (!warnings)
+    return warnings.error();
+  env.notices.insert(env.notices.end(), warnings->begin(), warnings->end());
   if (facts->environment.contains(kKillVariable))
     env.changes.push_back({kSlurmKillVariable, std::nullopt});
   if (auto applied = apply_changes(spank, env.changes); !applied)

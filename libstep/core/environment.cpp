@@ -94,19 +94,6 @@ void set_endpoint(Changes& changes, EnvPlan& plan, EnvRule rule, const char* nam
   changes.set(name, ours);
 }
 
-// The plan's port is free on rank 0's node and may be anything on another host.
-void warn_of_half_an_endpoint(const Changes& changes, EnvPlan& plan, EnvRule rule,
-                              const TaskPlan& task) {
-  const auto* address = changes.users("MASTER_ADDR");
-  bool ours = !address || *address == task.master_address || *address == task.master_node ||
-              is_loopback_name(*address) || address->starts_with(task.master_node + '.');
-  if (rule == EnvRule::kKeep && !ours && !changes.users("MASTER_PORT"))
-    plan.notices.push_back("MASTER_ADDR stays your " + quoted(*address) + " (env=keep), but " +
-                           "MASTER_PORT " + std::to_string(task.ports.master) +
-                           " is held on rank 0's node, " + task.master_node + ' ' +
-                           task.master_address + "; set MASTER_PORT, too, if that is another host");
-}
-
 } // namespace
 
 std::string_view value_of(const Environment& environment, std::string_view name) {
@@ -138,7 +125,6 @@ EnvPlan task_environment(const TaskPlan& plan, const Options& options,
   auto rule = options.env.value_or(EnvRule::kOurs);
   set_endpoint(changes, result, rule, "MASTER_ADDR", plan.master_address, plan.node_count > 1);
   set_endpoint(changes, result, rule, "MASTER_PORT", std::to_string(plan.ports.master), false);
-  warn_of_half_an_endpoint(changes, result, rule, plan);
   if (plan.ports.jax != 0) {
     changes.set("JAX_COORDINATOR_ADDRESS", host_port_text(plan.master_address, plan.ports.jax));
     changes.set("JAX_COORDINATOR_PORT", plan.ports.jax);

@@ -81,4 +81,12 @@ Result<Fd> connect_to(const std::string& host, std::uint16_t port, Clock::time_p
                                      : "a firewall may be in the way; check the route"};
 }
 
+Result<bool> listens(const std::string& host, std::uint16_t port, Clock::time_point deadline) {
+  int reason = 0;
+  auto fd = connect_to(host, port, deadline, &reason);
+  if (fd || reason == ECONNREFUSED)
+    return bool(fd);
+  return fd.error();
+}
+
 } // namespace dist_train

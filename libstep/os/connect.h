@@ -16,6 +16,10 @@ namespace dist_train {
 Result<Fd> connect_to(const std::string& host, std::uint16_t port,
                       std::chrono::steady_clock::time_point deadline, int* reason = nullptr);
 
+// Whether anything listens there. That nothing does is an answer, too; an error says that none came.
+Result<bool> listens(const std::string& host, std::uint16_t port,
+                     std::chrono::steady_clock::time_point deadline);
+
 enum class Ready { kRead, kWrite };
 
 // Waits until the socket can be read from or written to, or has failed; false at the deadline.

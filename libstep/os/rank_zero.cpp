@@ -6,7 +6,6 @@
 #include "libstep/os/port.h"
 
 #include <algorithm>
-#include <cerrno>
 
 namespace dist_train {
 
@@ -80,9 +79,8 @@ bool reaches_peers(const StepNode& node, const Options& options, const std::stri
     for (const auto& address : resolve(host)) {
       if (source_towards(address).interface != interface)
         continue;
-      int reason = 0;
       auto port = options.port.value_or(kDefaultPorts).low;
-      if (connect_to(address, port, Clock::now() + kPeerTime, &reason) || reason == ECONNREFUSED)
+      if (listens(address, port, Clock::now() + kPeerTime))
         return true;
     }
     if (++asked == kPeersAsked)

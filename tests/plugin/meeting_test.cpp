@@ -172,6 +172,24 @@ TEST_F(Meetings, RankZeroAtAnotherPortDoesNotStartWithoutTheOthers) {
       << met.error().message;
 }
 
+TEST_F(Meetings, ANodeThatGetsNoAnswerFromRankZerosSaysSoAndItsOtherTasksDoNotAsk) {
+  ASSERT_TRUE(broker_->start({}));
+  auto zero = report(facts_of(0, "dt-test-n1", "0-3"));
+  zero.master = Master{"dt-test-n1", "224.0.0.1", "", {23001, 23002, 23003, 0, 0}}; // a group
+  ASSERT_EQ(exchange(address_, zero, std::chrono::seconds(5)).reach, Reach::kAnswered);
+  options_.wait_seconds = 1;
+  auto four = facts_of(4, "dt-test-n2", "4");
+  auto met = meet(four, options_, address_, report(four));
+  ASSERT_FALSE(met);
+  EXPECT_EQ(met.error().message.find("no way to rank 0 on dt-test-n1: cannot connect to "
+                                     "224.0.0.1:23003: "),
+            0u)
+      << met.error().message;
+  EXPECT_NE(met.error().hint.find("23000-27999"), std::string::npos) << met.error().hint;
+  four.local_rank = 1;
+  EXPECT_TRUE(meet(four, options_, address_, report(four)));
+}
+
 TEST_F(Meetings, TakenReservedPortsAreAnErrorThatNamesThePort) {
   ASSERT_TRUE(broker_->start({}));
   auto facts = facts_of(0, "dt-test-n1", "0-3");

@@ -142,6 +142,28 @@ SH
   [ "$(sort -u <<<"$output")" = localhost ]
 }
 
+# keeps HOW-IT-ENDS WORDS NAME=VALUE...: a step of 2+1 tasks with these variables and env=keep says the words once.
+keeps() {
+  run --separate-stderr user env "${@:3}" srun -N2 -n3 --dist-train=env=keep true
+  echo "$stderr"
+  [ "$(grep -c "your .*(env=keep): $2" <<<"$stderr")" = 1 ]
+  [ $((status != 0)) -eq "$1" ]
+  [ "$status" -lt 124 ]
+}
+@test "env=keep with a MASTER_ADDR that does not resolve, or a MASTER_PORT that is none: an error in seconds" {
+  local begin=$SECONDS
+  keeps 1 'cannot connect to nowhere.invalid:29500: ' MASTER_ADDR=nowhere.invalid MASTER_PORT=29500
+  keeps 1 'no such port' MASTER_PORT=x
+  keeps 1 'cannot connect to 10.77.0.77:29500: .*No route to host' MASTER_ADDR=10.77.0.77 MASTER_PORT=29500
+  [ $((SECONDS - begin)) -le 30 ]
+}
+@test "env=keep with an endpoint of another node, or of another program: a warning" {
+  keeps 0 "not of rank 0's node, node01 10.77.0.1, and nothing listens there" MASTER_ADDR=node02 MASTER_PORT=29500
+  keeps 0 'another program listens there already' MASTER_PORT=6818 # slurmd
+  run -0 --separate-stderr user env MASTER_ADDR=node01 MASTER_PORT=29500 srun -N2 -n3 --dist-train=env=keep true
+  [ "$stderr" = "" ]
+}
+
 @test "verbose names a proxy that gRPC would use" {
   run -0 --separate-stderr user env https_proxy=http://proxy:3128 srun --dist-train=verbose true
   [[ $stderr == *"https_proxy='http://proxy:3128' is set"* ]]

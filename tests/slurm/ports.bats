@@ -264,6 +264,24 @@ starts_walled() {
   [[ $stderr == *"node01 (rank 0): cannot tell the other ranks where it is: cannot connect to 10.77.0.254:"* ]]
 }
 
+# Slurm's own ports are open, as is srun's; between the nodes those of a step are not.
+@test "a firewall between the nodes swallows the ports of steps: the node that has no way to rank 0 says so, in seconds" {
+  local kind
+  for kind in reserved broker; do
+    on $kind
+    at node02 ip neigh replace 10.77.0.77 lladdr 02:00:00:00:00:77 dev eth0 nud permanent
+    at node02 ip rule add to 10.77.0.1 ipproto 6 dport 12000-27999 lookup 100
+    at node02 ip route replace default via 10.77.0.77 dev eth0 table 100
+    local begin=$SECONDS
+    run --separate-stderr user srun -N2 -n2 --dist-train=wait=3 sleep 1000
+    echo "$status $stderr"
+    [ "$status" -ne 0 ]
+    [ $((SECONDS - begin)) -le 25 ]
+    [ "$(grep -c 'node02 (rank 1): no way to rank 0 on node01: cannot connect to 10.77.0.1:.*timed out' <<<"$stderr")" = 1 ]
+    [[ $stderr == *'(a firewall?)'* ]]
+  done
+}
+
 # A step that waits, because node03's slurmd does: begin_waiting starts it, end_waiting lets it go on.
 begin_waiting() {
   user sh -c 'rm -rf reports; printf "node02\nnode01\nnode03\n" >hosts'

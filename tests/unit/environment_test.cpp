@@ -116,24 +116,6 @@ TEST(TaskEnvironment, VerboseTellsTheEndpointThatIsKept) {
   EXPECT_EQ(plan.notices[0], "kept yours: MASTER_ADDR='1.2.3.4', MASTER_PORT='999'");
 }
 
-TEST(TaskEnvironment, AKeptAddressWithoutItsPortIsWarnedOfWhereItMayBeAnotherHost) {
-  auto task = rank_five();
-  task.master_node = "gpu01";
-  auto options = *parse_options("env=keep");
-  auto notices = [&](Environment before) {
-    return task_environment(task, options, before).notices;
-  };
-  auto said = notices({{"MASTER_ADDR", "1.2.3.4"}});
-  ASSERT_EQ(said.size(), 1u);
-  EXPECT_EQ(said[0],
-            "MASTER_ADDR stays your '1.2.3.4' (env=keep), but MASTER_PORT 23001 is held on "
-            "rank 0's node, gpu01 10.0.0.1; set MASTER_PORT, too, if that is another host");
-  EXPECT_TRUE(notices({{"MASTER_ADDR", "1.2.3.4"}, {"MASTER_PORT", "999"}}).empty());
-  EXPECT_TRUE(notices({{"MASTER_PORT", "999"}}).empty());
-  for (const char* rank_zero : {"10.0.0.1", "gpu01", "gpu01.cluster"})
-    EXPECT_TRUE(notices({{"MASTER_ADDR", rank_zero}}).empty()) << rank_zero;
-}
-
 TEST(TaskEnvironment, ALoopbackMasterOfSeveralNodesIsNotKept) {
   Options keep;
   keep.env = EnvRule::kKeep;

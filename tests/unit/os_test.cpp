@@ -108,6 +108,21 @@ TEST(Connect, ReachesAListenerAndNamesARefusal) {
   EXPECT_FALSE(connect_to("no.such.host.invalid", port, deadline));
 }
 
+TEST(Connect, TellsAnAnswerFromNone) {
+  auto soon = [] { return std::chrono::steady_clock::now() + 300ms; };
+  auto listener = *listen_on(0, false);
+  auto port = port_of(listener);
+  auto yes = listens("127.0.0.1", port, soon());
+  ASSERT_TRUE(yes);
+  EXPECT_TRUE(*yes);
+  listener.reset();
+  auto no = listens("127.0.0.1", port, soon());
+  ASSERT_TRUE(no) << no.error().message;
+  EXPECT_FALSE(*no);
+  EXPECT_FALSE(listens("224.0.0.1", port, soon())); // a group: TCP has no way there
+  EXPECT_FALSE(listens("no.such.host.invalid", port, soon()));
+}
+
 const std::vector<InterfaceAddress> kInterfaces{
     {"lo", "127.0.0.1", true},  {"eth0", "10.0.0.5", false},      {"eth1", "192.168.7.5", false},
     {"ib0", "10.8.0.5", false}, {"docker0", "172.17.0.1", false}, {"eth0", "fd00::5", false}};
