@@ -13,7 +13,7 @@ rank, world = dist.get_rank(), dist.get_world_size()
 data = TensorDataset(*problem.rows())
 loader = DataLoader(data, batch_size=len(data) // world, sampler=DistributedSampler(data))
 model = DistributedDataParallel(problem.network())
-optimizer = torch.optim.AdamW(model.parameters(), lr=problem.RATE)
+optimizer = torch.optim.SGD(model.parameters(), lr=problem.RATE)
 for epoch in range(problem.STEPS):
     loader.sampler.set_epoch(epoch)
     for inputs, targets in loader:
