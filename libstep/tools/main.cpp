@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "libstep/core/text.h"
+#include "libstep/tools/convert.h"
 #include "libstep/tools/env.h"
 #include "libstep/tools/exec.h"
 #include "libstep/tools/plan.h"
@@ -36,6 +37,11 @@ constexpr const char* kHelp =
     "    --cpus SET                     of the step, as in 0-15,128 (all)\n"
     "    --bind auto|gpu|numa|core|keep|none  where the cores come from; keep, none: not from us\n"
     "    --json                         for programs\n"
+    "  dist-train convert FILE.yaml     a Kubeflow PyTorchJob or TrainJob as a job script for "
+    "sbatch;\n"
+    "                                   what has no counterpart stands in its comments\n"
+    "    --job NAME                     where the file has several\n"
+    "    --no-container                 leaves out the image, for sites without pyxis\n"
     "  dist-train --version             the release\n"
     "  dist-train --help                this text\n"
     "\n"
@@ -57,6 +63,8 @@ int run(const std::vector<std::string>& arguments) {
     return run_topo(rest);
   if (word == "plan")
     return run_plan(rest);
+  if (word == "convert")
+    return run_convert(rest);
   if ((word == "--version" || word == "--help" || word == "help") && !rest.empty()) {
     std::fprintf(stderr, "dist-train: %s takes no argument, not %s\n", word.c_str(),
                  quoted(rest.front()).c_str());
@@ -72,7 +80,7 @@ int run(const std::vector<std::string>& arguments) {
   }
   std::string near;
   if (const auto guess =
-          nearest(word, {"env", "exec", "topo", "plan", "help", "--help", "--version"}))
+          nearest(word, {"env", "exec", "topo", "plan", "convert", "help", "--help", "--version"}))
     near = "; did you mean '" + std::string(*guess) + "'?";
   std::fprintf(stderr, "dist-train: unknown command %s%s  dist-train --help lists all\n",
                quoted(word).c_str(), near.c_str());

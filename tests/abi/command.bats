@@ -102,6 +102,35 @@ assert json.loads(sys.argv[1])["variables"]["SLURM_ODD"] == "a\"\\\xff\x01b"' "$
   [[ "$output" != *DIST_TRAIN_* ]]
 }
 
+@test "convert writes a script, or says in which line the manifest is wrong" {
+  cd "$BATS_TEST_TMPDIR"
+  local job='apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: job}
+spec: {pytorchReplicaSpecs: {Worker: {template: {spec: {containers: [{image: i, command: [run, %s]}]}}}}}'
+  # shellcheck disable=SC2059 # the format is above
+  printf "$job" '"a b"' >good.yaml
+  run -0 --separate-stderr "$COMMAND" convert --no-container good.yaml
+  [[ $output == *$'\n'"  run 'a b'" && -z $stderr ]]
+  bash -n <<<"$output"
+  # shellcheck disable=SC2059
+  printf "$job" 8 >bad.yaml
+  run -1 --separate-stderr "$COMMAND" convert bad.yaml
+  [[ -z $output && $stderr == "dist-train convert: bad.yaml:4:96: command wants texts, not a number ('8')"* ]]
+  run -1 "$COMMAND" convert nowhere.yaml
+  [[ $output == *"cannot read 'nowhere.yaml': No such file"* ]]
+  run -1 "$COMMAND" convert .
+  [[ $output == *"cannot read '.': Is a directory"* ]]
+  run -1 "$COMMAND" convert /dev/zero
+  [[ $output == *"/dev/zero: more than 1 MiB"* ]]
+  run -1 sh -c '"$1" convert good.yaml >/dev/full' sh "$COMMAND"
+  [[ $output == *"cannot write: No space left"* ]]
+  run -2 "$COMMAND" convert
+  run -2 "$COMMAND" convert good.yaml bad.yaml
+  run -2 "$COMMAND" convert --no-contianer good.yaml
+  [[ $output == *"did you mean '--no-container'?"* ]]
+}
+
 @test "help and version" {
   run "$COMMAND" --help
   [ "$status" -eq 0 ]
