@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
-# shellcheck disable=SC2034,SC2154 # read by helper.bash of the Slurm tests; bats sets output
+# shellcheck disable=SC2034,SC2154 # read by helper.bash of the Slurm tests; bats sets output and stderr
 # Shared by the .bats files: one cluster of two nodes a file, and programs of users on it in each layout.
 load ../slurm/helper
 limit=600 # four imports of a large framework on a busy machine; those that hang do so for half an hour
@@ -31,4 +31,13 @@ trains() {
   agree 4
   run -0 as_user "${uneven[@]}" "--dist-train=$mode" python "$BATS_TEST_DIRNAME/$1" "${@:2}"
   agree 3
+}
+
+# refuses TEXT COMMAND...: the step ends before its program starts, and one line that has the text says why.
+refuses() {
+  run ! --separate-stderr as_user "${@:2}"
+  if [ -n "$output" ] || [[ $stderr == *$'\n'* || $stderr != *"dist-train: "*"$1"* ]]; then
+    echo "$output$stderr"
+    return 1
+  fi
 }
