@@ -16,7 +16,7 @@ namespace dist_train {
 Result<Fd> connect_to(const std::string& host, std::uint16_t port,
                       std::chrono::steady_clock::time_point deadline, int* reason = nullptr);
 
-// Whether anything listens there. That nothing does is an answer, too; an error says that none came.
+// Whether anything listens there. That nothing does is an answer, too; an error: none came.
 Result<bool> listens(const std::string& host, std::uint16_t port,
                      std::chrono::steady_clock::time_point deadline);
 

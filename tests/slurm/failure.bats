@@ -158,10 +158,26 @@ trapping() { [ "$(user sh -c 'ls here | wc -l')" = 6 ]; }
   done
 }
 
+# opens [SRUN-OPTION]... -- [COMMAND]...: ranks of which each, below the command, opens its step by libstep.
+opens() {
+  local options=()
+  while [ "$1" != -- ]; do options+=("$1"); shift; done
+  run ! user env LD_LIBRARY_PATH="$DIST_TRAIN_BUILD/lib" PYTHONPATH="$BATS_TEST_DIRNAME/../../libstep/python" \
+    srun -N1 -n2 "${options[@]}" --dist-train "${@:2}" python3 -c 'import libstep; libstep.Step()'
+  echo "$output"
+}
+
 @test "a task prolog that overwrites our variables is told from the step by libstep" {
   user sh -c 'printf "#!/bin/sh\necho export RANK=0\n" >prolog.sh; chmod +x prolog.sh'
-  run ! user env LD_LIBRARY_PATH="$DIST_TRAIN_BUILD/lib" PYTHONPATH="$BATS_TEST_DIRNAME/../../libstep/python" \
-    srun -N1 -n2 --task-prolog="$("$cluster" home)/prolog.sh" --dist-train python3 -c 'import libstep; libstep.Step()'
-  echo "$output"
+  opens "--task-prolog=$("$cluster" home)/prolog.sh" --
   [[ $output == *"RANK='0' was set by someone after the plugin, which gave rank 1 of 2"* ]]
+}
+
+@test "a job's script that takes RANK or WORLD_SIZE away, or makes WORLD_SIZE one too large, is told by libstep" {
+  opens -- env -u RANK
+  [[ $output == *"RANK is not set"* ]]
+  opens -- env -u WORLD_SIZE
+  [[ $output == *"WORLD_SIZE is not set"* ]]
+  opens -- env WORLD_SIZE=3
+  [[ $output == *"has 2 ranks, WORLD_SIZE=3"* ]]
 }

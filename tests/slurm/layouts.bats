@@ -173,6 +173,20 @@ SH
 }
 @test "two jobs of an array at the same time on the same nodes" { both array; }
 
+# Rank 0 of each on one node; without reserved ports from a range of ten blocks.
+eight() {
+  local i
+  job <<SH
+srun $python $BATS_TEST_DIRNAME/world.py \$SLURM_ARRAY_TASK_ID 8
+SH
+  user sh -c 'rm -rf worlds out-*'
+  user sbatch --wait --output=out-%a --dist-train=port=23000-23079 --array=0-7 -w node01,node02 -n2 --ntasks-per-node=1 job.sh
+  run -0 user sh -c 'cat out-*'
+  [ "$(cut -d' ' -f1-2 <<<"$output" | sort)" = "$(for i in $(seq 0 7); do echo "$i/0 $i/1"; done)" ]
+  [ "$(cut -d' ' -f3 <<<"$output" | sort -u | wc -l)" = 8 ]
+}
+@test "eight jobs of an array at the same time on the same nodes: eight worlds" { both eight; }
+
 @test "a step with --pty" {
   on broker
   user rm -rf reports
