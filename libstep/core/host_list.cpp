@@ -21,10 +21,14 @@ Error bad(std::string_view text, const std::string& why) {
                "a host list looks like node[01-03,7],login"};
 }
 
+Error too_many(std::string_view text, std::size_t most) {
+  return bad(text, "more than " + std::to_string(most) + " hosts");
+}
+
 // "01-03,7" appended to each of `heads`.
 Result<std::vector<std::string>> append_group(const std::vector<std::string>& heads,
-                                              std::string_view group, std::size_t room,
-                                              std::string_view text) {
+                                              std::string_view group, std::string_view text,
+                                              std::size_t room, std::size_t most) {
   std::vector<std::string> numbers;
   for (auto part : split(group, ',')) {
     auto dash = part.find('-');
@@ -33,8 +37,8 @@ Result<std::vector<std::string>> append_group(const std::vector<std::string>& he
     auto last = dash == part.npos ? first : parse_number(part.substr(dash + 1), 999'999'999);
     if (!first || !last || *first > *last)
       return bad(text, "range " + quoted(part));
-    if (*last - *first >= kMaxHosts || numbers.size() + (*last - *first) + 1 > kMaxHosts)
-      return bad(text, "more than " + std::to_string(kMaxHosts) + " hosts");
+    if (numbers.size() + (*last - *first) + 1 > room)
+      return too_many(text, most);
     for (auto n = *first; n <= *last; ++n) {
       auto digits = std::to_string(n);
       if (digits.size() < first_text.size())
@@ -45,7 +49,7 @@ Result<std::vector<std::string>> append_group(const std::vector<std::string>& he
   if (numbers.empty())
     return bad(text, "empty brackets");
   if (heads.size() * numbers.size() > room)
-    return bad(text, "more than " + std::to_string(kMaxHosts) + " hosts");
+    return too_many(text, most);
   std::vector<std::string> names;
   names.reserve(heads.size() * numbers.size());
   for (const auto& head : heads)
@@ -61,7 +65,7 @@ bool is_host_name(std::string_view text) {
          std::all_of(text.begin(), text.end(), is_name_char);
 }
 
-Result<std::vector<std::string>> expand_host_list(std::string_view text) {
+Result<std::vector<std::string>> expand_host_list(std::string_view text, std::size_t most) {
   std::vector<std::string> hosts;
   std::size_t at = 0;
   while (at < text.size()) {
@@ -72,8 +76,8 @@ Result<std::vector<std::string>> expand_host_list(std::string_view text) {
         auto close = text.find(']', at);
         if (close == text.npos)
           return bad(text, "a bracket is not closed");
-        auto more = append_group(names, text.substr(at + 1, close - at - 1),
-                                 kMaxHosts - hosts.size(), text);
+        auto more = append_group(names, text.substr(at + 1, close - at - 1), text,
+                                 most - hosts.size(), most);
         if (!more)
           return more.error();
         names = *std::move(more);
@@ -93,8 +97,8 @@ Result<std::vector<std::string>> expand_host_list(std::string_view text) {
     }
     if (!any)
       return bad(text, "an empty name");
-    if (hosts.size() + names.size() > kMaxHosts)
-      return bad(text, "more than " + std::to_string(kMaxHosts) + " hosts");
+    if (hosts.size() + names.size() > most)
+      return too_many(text, most);
     hosts.insert(hosts.end(), names.begin(), names.end());
     if (at < text.size() && ++at == text.size())
       return bad(text, "an empty name");

@@ -17,7 +17,8 @@ bool is_host_name(std::string_view text);
 
 // The names in the order written, duplicates kept. Several bracket groups in one name multiply
 // ("r[1-2]n[1-2]"). Leading zeros set the width. Each is a host name; more than
-// kMaxHosts names, unbalanced brackets and backward ranges are refused.
-Result<std::vector<std::string>> expand_host_list(std::string_view text);
+// `most` names, unbalanced brackets and backward ranges are refused.
+Result<std::vector<std::string>> expand_host_list(std::string_view text,
+                                                  std::size_t most = kMaxHosts);
 
 } // namespace dist_train

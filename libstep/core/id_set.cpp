@@ -8,7 +8,7 @@
 
 namespace dist_train {
 
-Result<IdSet> parse_id_set(std::string_view text) {
+Result<IdSet> parse_id_set(std::string_view text, std::size_t most) {
   IdSet set;
   for (auto part : split(text, ',')) {
     auto dash = part.find('-');
@@ -17,8 +17,8 @@ Result<IdSet> parse_id_set(std::string_view text) {
     if (!first || !last || *first > *last)
       return Error{"not a set of ids: " + quoted(text) + " (at " + quoted(part) + ")",
                    "write ids and ranges as in 0-3,8"};
-    if (set.size() + (*last - *first) + 1 > kMaxIds)
-      return Error{"a set of more than " + std::to_string(kMaxIds) + " ids: " + quoted(text),
+    if (set.size() + (*last - *first) + 1 > most)
+      return Error{"a set of more than " + std::to_string(most) + " ids: " + quoted(text),
                    "name fewer ids"};
     for (auto id = *first; id <= *last; ++id)
       set.push_back(static_cast<std::uint32_t>(id));

@@ -18,8 +18,9 @@ inline constexpr std::size_t kMaxIds = 1u << 20; // members of a set
 inline constexpr std::uint32_t kMaxId = 0x7fffffff;
 
 // "0-3,8" in any order and with overlaps; "" is the empty set. Refuses anything else, ranges that
-// run backwards, ids above kMaxId and more than kMaxIds members.
-Result<IdSet> parse_id_set(std::string_view text);
+// run backwards, ids above kMaxId and more than `most` (before overlaps are
+// taken out).
+Result<IdSet> parse_id_set(std::string_view text, std::size_t most = kMaxIds);
 
 // The shortest text with ascending ranges; "" for the empty set. The set must be ascending.
 std::string id_set_text(const IdSet& set);

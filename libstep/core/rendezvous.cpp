@@ -26,7 +26,7 @@ std::string step_text(const StepId& id) {
 }
 
 Result<std::optional<Ports>> reserved_ports(std::string_view text) {
-  auto ids = parse_id_set(text);
+  auto ids = parse_id_set(text, 65536);
   if (!ids || (!ids->empty() && (ids->front() == 0 || ids->back() > 65535)))
     return Error{"SLURM_STEP_RESV_PORTS=" + quoted(text) + " is not a list of ports",
                  "do not set it yourself; Slurm does"};

@@ -6,13 +6,16 @@
 using namespace dist_train;
 using namespace dist_train::fuzz;
 
+// Not kMaxHosts: what is learnt from 300 names and from 65,536 is the same, but not the time.
+constexpr std::size_t kMost = 300;
+
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  auto hosts = expand_host_list(text_of(data, size));
+  auto hosts = expand_host_list(text_of(data, size), kMost);
   if (!hosts) {
     require_readable(hosts.error());
     return 0;
   }
-  require(hosts->size() <= kMaxHosts, "at most kMaxHosts names");
+  require(hosts->size() <= kMost, "at most so many names");
   require(hosts->empty() == (size == 0), "only the empty text has no names");
   std::string plain;
   for (const auto& name : *hosts) {
