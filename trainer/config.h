@@ -20,7 +20,9 @@ struct Config {
   std::string output_dir;               // metrics.jsonl and the exported model (hf/) go here
   int64_t block_size = 1024;            // tokens of one packed row
   // Sharding and precision
-  std::string strategy = "auto";        // auto, fsdp, ddp; auto takes the step's, else fsdp
+  std::string strategy = "auto";        // auto, fsdp, hsdp, zero2, ddp; auto takes the step's, else fsdp
+  std::string activation_checkpointing = "none"; // none, selective, block
+  std::string ddp_backend = "auto";     // auto, gloo
   bool bf16 = false;                    // bf16 parameters and arithmetic, fp32 master and reduction
   // Optimisation (AdamW)
   int64_t max_steps = -1;               // optimizer steps; -1: num_train_epochs decides

@@ -4,6 +4,8 @@
 
 #include <libstep/step_torch.hpp>
 
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+
 #include <cstdlib>
 #include <cstring>
 
@@ -49,26 +51,48 @@ GlooEndpoint gloo_endpoint(step_t* step) {
   return {"", address_towards(step_master_address(step), port)};
 }
 
+// One group's communicator. Its ranks are on one node when `one_node`.
+std::unique_ptr<Comm> open_group(step_t* step, const Group& group, at::Device device, bool one_node,
+                                 Transport transport) {
+  if (group.world_size == 1)
+    return make_alone(device);
+#ifdef DIST_TRAIN_CUDA
+  if (device.is_cuda())
+    return make_nccl(group, device);
+#endif
+  if (one_node && transport == Transport::fastest)
+    if (auto shared = make_shared_memory(group))
+      return shared;
+  return make_gloo(group, gloo_endpoint(step));
+}
+
 } // namespace
 
-Result<Comm> connect(step_t* step, double timeout_seconds) {
+Result<Links> connect(step_t* step, Transport transport, bool by_node, double timeout_seconds) {
   const int rank = step_rank(step), world = step_world_size(step);
+  const int local = step_local_rank(step), local_world = step_local_world_size(step);
   const std::chrono::milliseconds timeout(int64_t(timeout_seconds * 1000));
   at::Device device = at::kCPU;
 #ifdef DIST_TRAIN_CUDA
-  if (const auto gpu = own_gpu(step_local_rank(step)))
+  if (const auto gpu = own_gpu(local))
     device = *gpu;
 #endif
-  if (world == 1)
-    return Comm(device);
   try {
     const auto store = c10::make_intrusive<StepStore>(step);
     store->setTimeout(timeout);
-#ifdef DIST_TRAIN_CUDA
-    if (device.is_cuda())
-      return Comm(make_nccl(store, rank, world, timeout, device), rank, world, device);
-#endif
-    return Comm(make_gloo(store, rank, world, timeout, gloo_endpoint(step)), rank, world, device);
+    const auto group = [&](const std::string& name, int group_rank, int size) {
+      return Group{c10::make_intrusive<c10d::PrefixStore>(name, store), group_rank, size, timeout};
+    };
+    const bool one_node = local_world == world;
+    if (!by_node)
+      return Links{open_group(step, group("all", rank, world), device, one_node, transport),
+                   make_alone(device)};
+    const auto node = "node" + std::to_string(step_node_rank(step));
+    const auto across = "local" + std::to_string(local);
+    auto shards = open_group(step, group(node, local, local_world), device, true, transport);
+    return Links{std::move(shards),
+                 open_group(step, group(across, step_node_rank(step), step_node_count(step)), device,
+                            false, transport)};
   } catch (const std::exception& failure) {
     const std::string what = failure.what(); // below the first line is a stack trace
     return Error{"cannot connect to the other ranks: " + what.substr(0, what.find('\n')),

@@ -14,7 +14,7 @@ at::Tensor Engine::forward(const Batch& batch, const Angles& angles,
   for (size_t unit = 1; unit <= blocks(); ++unit) {
     const auto weights = block_tensors(units[unit], sharding_.gathered(unit));
     sharding_.prefetch(unit + 1);
-    x = block_forward(model_, weights, angles, batch.segments, x,
+    x = block_forward(model_, weights, angles, batch.segments, x, checkpointing_,
                       saved ? &(*saved)[unit - 1] : nullptr);
   }
   return x;

@@ -10,7 +10,8 @@ namespace dist_train {
 
 class Engine {
 public:
-  Engine(const ModelConfig& model, Sharding& sharding) : model_(model), sharding_(sharding) {}
+  Engine(const ModelConfig& model, Sharding& sharding, Checkpointing checkpointing)
+      : model_(model), sharding_(sharding), checkpointing_(checkpointing) {}
 
   // Forward and backward. The loss summed over the batch's labels is added to `loss` (fp64, one
   // element, on the device), the gradient of that sum goes to the shards. Collective: every rank
@@ -33,6 +34,7 @@ private:
 
   const ModelConfig& model_;
   Sharding& sharding_;
+  Checkpointing checkpointing_;
 };
 
 } // namespace dist_train

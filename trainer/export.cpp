@@ -138,7 +138,7 @@ Result<void> prepare_export(const std::string& source, const std::string& direct
 
 Result<void> export_model(Sharding& sharding, const std::string& source,
                           const std::string& directory) {
-  const bool writes = sharding.comm().rank() == 0;
+  const bool writes = sharding.leads();
   std::optional<Result<TensorWriter>> writer;
   if (writes)
     writer.emplace(start(sharding, directory));

@@ -164,20 +164,42 @@ INLINE double entropy(T* logits, const int64_t* labels, int64_t rows, int64_t wi
 }
 
 template <typename T>
-INLINE void add_parts(const T* parts, int64_t stride, int64_t count, float* sum, int64_t size,
+INLINE void add_parts(const T* const* parts, int64_t count, int64_t begin, int64_t end, float* sum,
                       bool accumulate) {
   constexpr int64_t kBlock = 2048; // stays in the first-level cache while the parts are added
-  for (int64_t begin = 0; begin < size; begin += kBlock) {
-    const int64_t length = std::min(kBlock, size - begin);
+  for (; begin < end; begin += kBlock) {
+    const int64_t length = std::min(kBlock, end - begin);
     float* to = sum + begin;
     if (!accumulate)
       std::fill_n(to, length, 0.0f);
     for (int64_t part = 0; part < count; ++part) {
-      const T* from = parts + part * stride + begin;
+      const T* from = parts[part] + begin;
       INDEPENDENT
       for (int64_t i = 0; i < length; ++i)
         to[i] += load(from[i]);
     }
+  }
+}
+
+template <bool Copies>
+INLINE void adamw_range(float* master, const float* gradient, float* average, float* square,
+                        BFloat16* parameters, int64_t size, const AdamWStep& step) {
+  const float keep = 1 - step.learning_rate * step.weight_decay;
+  const float rate = step.learning_rate / step.correction1;
+  const float root = 1 / std::sqrt(step.correction2);
+  const float scale = step.gradient_scale, epsilon = step.epsilon;
+  const float beta1 = step.beta1, beta2 = step.beta2;
+  INDEPENDENT
+  for (int64_t i = 0; i < size; ++i) {
+    const float g = gradient[i] * scale;
+    const float m = average[i] + (1 - beta1) * (g - average[i]);
+    const float v = beta2 * square[i] + (1 - beta2) * g * g;
+    const float p = master[i] * keep - rate * m / (std::sqrt(v) * root + epsilon);
+    average[i] = m;
+    square[i] = v;
+    master[i] = p;
+    if constexpr (Copies)
+      store(parameters[i], p);
   }
 }
 
@@ -211,12 +233,33 @@ INLINE void add_parts(const T* parts, int64_t stride, int64_t count, float* sum,
                               bool gradient) {                                                     \
     return entropy(logits, labels, rows, width, gradient);                                         \
   }                                                                                                \
-  CLONES void sum_parts(const T* parts, int64_t stride, int64_t count, float* sum, int64_t size,   \
-                        bool accumulate) {                                                         \
-    add_parts(parts, stride, count, sum, size, accumulate);                                        \
+  CLONES void sum_parts(const T* const* parts, int64_t count, int64_t begin, int64_t end,           \
+                        float* sum, bool accumulate) {                                             \
+    add_parts(parts, count, begin, end, sum, accumulate);                                          \
   }
 
 DEFINE_KERNELS(float)
 DEFINE_KERNELS(BFloat16)
+
+CLONES void adamw(float* master, const float* gradient, float* average, float* square,
+                  BFloat16* parameters, int64_t size, const AdamWStep& step) {
+  if (parameters)
+    adamw_range<true>(master, gradient, average, square, parameters, size, step);
+  else
+    adamw_range<false>(master, gradient, average, square, nullptr, size, step);
+}
+
+CLONES double squared_norm(const float* values, int64_t size) {
+  constexpr int64_t kBlock = 4096;
+  double total = 0;
+  for (int64_t begin = 0; begin < size; begin += kBlock) {
+    const int64_t end = std::min(size, begin + kBlock);
+    float sum = 0;
+    for (int64_t i = begin; i < end; ++i)
+      sum += values[i] * values[i];
+    total += double(sum);
+  }
+  return total;
+}
 
 } // namespace dist_train::cpu

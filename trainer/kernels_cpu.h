@@ -56,10 +56,25 @@ double cross_entropy(float* logits, const int64_t* labels, int64_t rows, int64_t
 double cross_entropy(BFloat16* logits, const int64_t* labels, int64_t rows, int64_t width,
                      bool gradient);
 
-// sum = (accumulate: sum +) the `count` parts, added in their order; they begin stride apart.
-void sum_parts(const float* parts, int64_t stride, int64_t count, float* sum, int64_t size,
+// Elements begin to end of sum = (accumulate: sum +) the `count` parts, added in their order.
+void sum_parts(const float* const* parts, int64_t count, int64_t begin, int64_t end, float* sum,
                bool accumulate);
-void sum_parts(const BFloat16* parts, int64_t stride, int64_t count, float* sum, int64_t size,
+void sum_parts(const BFloat16* const* parts, int64_t count, int64_t begin, int64_t end, float* sum,
                bool accumulate);
+
+// One step of AdamW. The gradient is multiplied with gradient_scale first.
+struct AdamWStep {
+  float gradient_scale;
+  float learning_rate;
+  float beta1, beta2, epsilon;
+  float weight_decay;
+  float correction1, correction2; // 1 - beta^step
+};
+// parameters: where the master weights' bf16 copy goes, or nullptr.
+void adamw(float* master, const float* gradient, float* average, float* square,
+           BFloat16* parameters, int64_t size, const AdamWStep& step);
+
+// Sum of squares, in fp64 over short sums in fp32.
+double squared_norm(const float* values, int64_t size);
 
 } // namespace dist_train::cpu

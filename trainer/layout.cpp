@@ -33,7 +33,7 @@ Unit make_unit(std::string label, const std::vector<Group>& groups, int world_si
       unit.slots.push_back(std::move(slot));
     }
   }
-  unit.size = round_up(unit.size, kAlignment * world_size);
+  unit.size = round_up(unit.size, kShardAlignment * world_size);
   return unit;
 }
 

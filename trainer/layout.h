@@ -12,8 +12,10 @@
 
 namespace dist_train {
 
-// Shards and tensors begin at multiples of this many elements: 256 bytes in fp32.
+// Tensors begin at multiples of this many elements: 256 bytes in fp32.
 constexpr int64_t kAlignment = 64;
+// Shards do of this many: a page of memory in bf16.
+constexpr int64_t kShardAlignment = 2048;
 
 // Tensors that are used together: matrices that are multiplied with the same input (q, k, v; gate,
 // up) and their biases follow each other without a gap and make one.
@@ -47,7 +49,7 @@ struct Slot {
 struct Unit {
   std::string label; // for people: "embedding", "block 3", "final"
   std::vector<Slot> slots;
-  int64_t size = 0;   // elements, a multiple of world_size * kAlignment
+  int64_t size = 0;   // elements, a multiple of world_size * kShardAlignment
   int64_t window = 0; // of a block's attention; 0: the whole document
 };
 

@@ -153,28 +153,59 @@ BlockTensors block_tensors(const Unit& unit, const at::Tensor& flat) {
           unit.window};
 }
 
+namespace {
+
+// Fills saved from its x on, up to `attended`.
+void attention_half(const ModelConfig& model, const BlockTensors& weights, const Angles& angles,
+                    const std::vector<Segment>& segments, BlockSaved& saved) {
+  auto normed = rms_norm(saved.x, weights.input_norm, model.rms_norm_eps);
+  saved.input_scale = std::move(normed.scale);
+  saved.qkv = project(normed.y, weights.qkv);
+  auto finished = model.qk_norm ? saved.qkv.clone() : saved.qkv;
+  finish_heads_(model, weights, angles, finished);
+  saved.attended = attend(finished, segments, attention_shape(model, weights.window));
+}
+
+// Fills the rest.
+void inner_half(const ModelConfig& model, const BlockTensors& weights, BlockSaved& saved) {
+  saved.inner = project_onto(saved.x, saved.attended.out, weights.attention_out);
+  auto normed = rms_norm(saved.inner, weights.inner_norm, model.rms_norm_eps);
+  saved.inner_scale = std::move(normed.scale);
+  saved.gate_up = project(normed.y, weights.gate_up);
+}
+
+} // namespace
+
 at::Tensor block_forward(const ModelConfig& model, const BlockTensors& weights,
                          const Angles& angles, const std::vector<Segment>& segments,
-                         const at::Tensor& x, BlockSaved* saved) {
-  auto normed = rms_norm(x, weights.input_norm, model.rms_norm_eps);
-  auto qkv = project(normed.y, weights.qkv);
-  const auto before_norms = saved && model.qk_norm ? qkv.clone() : qkv;
-  finish_heads_(model, weights, angles, qkv);
-  auto attended = attend(qkv, segments, attention_shape(model, weights.window));
-  const auto inner = project_onto(x, attended.out, weights.attention_out);
-
-  auto inner_normed = rms_norm(inner, weights.inner_norm, model.rms_norm_eps);
-  auto gate_up = project(inner_normed.y, weights.gate_up);
-  auto y = project_onto(inner, swiglu(gate_up), weights.down);
-  if (saved)
-    *saved = {x,     normed.scale,       before_norms,      std::move(attended),
-              inner, inner_normed.scale, std::move(gate_up)};
+                         const at::Tensor& x, Checkpointing checkpointing, BlockSaved* saved) {
+  BlockSaved all;
+  all.x = x;
+  attention_half(model, weights, angles, segments, all);
+  inner_half(model, weights, all);
+  auto y = project_onto(all.inner, swiglu(all.gate_up), weights.down);
+  if (!saved)
+    return y;
+  saved->x = x;
+  if (checkpointing == Checkpointing::block)
+    return y;
+  if (checkpointing == Checkpointing::none) {
+    *saved = std::move(all);
+  } else {
+    saved->input_scale = std::move(all.input_scale);
+    saved->qkv = std::move(all.qkv);
+    saved->attended = std::move(all.attended);
+  }
   return y;
 }
 
 void block_backward(const ModelConfig& model, const BlockTensors& weights, BlockTensors& gradients,
                     bool accumulate, const Angles& angles, const std::vector<Segment>& segments,
                     BlockSaved saved, at::Tensor& dy) {
+  if (!saved.qkv.defined())
+    attention_half(model, weights, angles, segments, saved);
+  if (!saved.gate_up.defined())
+    inner_half(model, weights, saved);
   { // y = inner + down(swiglu(gate_up(norm(inner))))
     const auto dactivated = at::mm(dy, weights.down.weight);
     auto& dgate_up = saved.gate_up;

@@ -56,9 +56,18 @@ struct BlockSaved {
   at::Tensor gate_up;
 };
 
-// Returns the block's output; fills `saved` unless it is null (evaluation).
+// Activations that the backward pass computes anew instead of finding them kept.
+enum class Checkpointing {
+  none,
+  selective, // what comes after attention; attention itself, the dearest, is kept
+  block,     // all but the block's input
+};
+
+// Returns the block's output; fills `saved`, less what is to be computed anew, unless it is null
+// (evaluation).
 at::Tensor block_forward(const ModelConfig&, const BlockTensors& weights, const Angles&,
-                         const std::vector<Segment>&, const at::Tensor& x, BlockSaved* saved);
+                         const std::vector<Segment>&, const at::Tensor& x, Checkpointing,
+                         BlockSaved* saved);
 
 // Turns dy, the gradient of the block's output, into that of its input, in place. The weights'
 // gradients are written to `gradients`, or added with `accumulate`. `saved` is used up.

@@ -165,12 +165,13 @@ void cross_entropy_(at::Tensor& logits, const at::Tensor& labels, at::Tensor& lo
   loss.add_(sums.sum());
 }
 
-void sum_parts(const at::Tensor& parts, at::Tensor& sum, bool accumulate) {
-  const int64_t count = parts.size(0), size = parts.size(1);
-  with_type(parts, [&]<typename T>(T) {
-    at::parallel_for(0, size, 1 << 16, [&](int64_t begin, int64_t end) {
-      cpu::sum_parts(data<T>(parts) + begin, size, count, data<float>(sum) + begin, end - begin,
-                     accumulate);
+void sum_parts(const std::vector<at::Tensor>& parts, at::Tensor& sum, bool accumulate) {
+  with_type(parts[0], [&]<typename T>(T) {
+    std::vector<const T*> begins;
+    for (const at::Tensor& part : parts)
+      begins.push_back(data<T>(part));
+    at::parallel_for(0, sum.numel(), 1 << 16, [&](int64_t begin, int64_t end) {
+      cpu::sum_parts(begins.data(), int64_t(begins.size()), begin, end, data<float>(sum), accumulate);
     });
   });
 }

@@ -56,7 +56,7 @@ at::Tensor attend_backward(const at::Tensor& dout, const at::Tensor& qkv, const 
 // logits become the gradient of that sum when `gradient` is set.
 void cross_entropy_(at::Tensor& logits, const at::Tensor& labels, at::Tensor& loss, bool gradient);
 
-// sum (fp32) = the sum of the rows of parts in their order, or that added to it. CPU only.
-void sum_parts(const at::Tensor& parts, at::Tensor& sum, bool accumulate);
+// sum (fp32) = the sum of parts in their order, or that added to it. CPU only.
+void sum_parts(const std::vector<at::Tensor>& parts, at::Tensor& sum, bool accumulate);
 
 } // namespace dist_train

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "trainer/optim.h"
 
+#include "trainer/kernels_cpu.h"
+
 #include <algorithm>
+#include <cmath>
 
 namespace dist_train {
 
-AdamW::AdamW(Sharding& sharding, const Config& config)
-    : sharding_(sharding), config_(config),
-      step_(at::zeros({}, at::TensorOptions().device(sharding.comm().device()))) {
-  for (size_t unit = 0; unit < sharding.units().size(); ++unit) {
-    const auto& master = sharding.shard(unit).master;
-    add_ranges(unit, at::zeros_like(master), at::zeros_like(master));
-  }
+AdamW::AdamW(Sharding& sharding, const Config& config) : sharding_(sharding), config_(config) {
+  for (size_t unit = 0; unit < sharding.units().size(); ++unit)
+    add_ranges(unit);
 }
 
 // Neighbouring tensors that are treated alike make one range.
-void AdamW::add_ranges(size_t unit, const at::Tensor& averages, const at::Tensor& squares) {
+void AdamW::add_ranges(size_t unit) {
   Shard& shard = sharding_.shard(unit);
   const auto& slots = sharding_.units()[unit].slots;
   const int64_t size = sharding_.shard_size(unit);
@@ -27,42 +26,82 @@ void AdamW::add_ranges(size_t unit, const at::Tensor& averages, const at::Tensor
     const int64_t from = std::clamp(slots[i].offset - begin, int64_t(0), size);
     const int64_t to = std::clamp(slots[last].offset + slots[last].size - begin, int64_t(0), size);
     if (from < to) {
-      Ranges& ranges = slots[i].decays ? decaying_ : plain_;
-      ranges.parameters.push_back(shard.master.narrow(0, from, to - from));
-      ranges.gradients.push_back(shard.gradient.narrow(0, from, to - from));
-      ranges.averages.push_back(averages.narrow(0, from, to - from));
-      ranges.squares.push_back(squares.narrow(0, from, to - from));
-      ranges.steps.push_back(step_);
+      const auto part = [&](const at::Tensor& whole) { return whole.narrow(0, from, to - from); };
+      const auto zeros = at::zeros({to - from}, shard.master.options());
+      ranges_.push_back({part(shard.master), part(shard.parameters), part(shard.gradient), zeros,
+                         at::zeros_like(zeros), slots[i].decays});
     }
     i = last + 1;
   }
 }
 
 double AdamW::squared_norm() const {
+  if (!sharding_.first_replica())
+    return 0;
+  double sum = 0;
   std::vector<at::Tensor> gradients;
-  for (size_t unit = 0; unit < sharding_.units().size(); ++unit)
-    gradients.push_back(sharding_.shard(unit).gradient);
-  return at::stack(at::_foreach_norm(gradients, 2)).to(at::kDouble).square().sum().item<double>();
+  for (const Range& range : ranges_) {
+    if (range.gradient.is_cpu())
+      sum += cpu::squared_norm(range.gradient.const_data_ptr<float>(), range.gradient.numel());
+    else
+      gradients.push_back(range.gradient);
+  }
+  if (!gradients.empty())
+    sum = at::stack(at::_foreach_norm(gradients, 2)).to(at::kDouble).square().sum().item<double>();
+  return sum;
 }
 
 void AdamW::step(double learning_rate, double divisor) {
-  step_.add_(1);
-  const auto scale = at::full({}, divisor, step_.options());
-  update(decaying_, learning_rate, config_.weight_decay, scale);
-  update(plain_, learning_rate, 0, scale);
-  if (sharding_.type() != at::kFloat)
-    for (size_t unit = 0; unit < sharding_.units().size(); ++unit)
-      sharding_.shard(unit).parameters.copy_(sharding_.shard(unit).master);
+  ++step_;
+  if (sharding_.comm().device().is_cpu())
+    for (const Range& range : ranges_)
+      update_on_cpu(range, learning_rate, divisor);
+  else
+    update_by_aten(learning_rate, divisor);
   sharding_.parameters_changed();
 }
 
-void AdamW::update(Ranges& ranges, double learning_rate, double weight_decay,
-                   const at::Tensor& divisor) const {
-  if (ranges.parameters.empty())
-    return;
-  at::_fused_adamw_(ranges.parameters, ranges.gradients, ranges.averages, ranges.squares, {},
-                    ranges.steps, learning_rate, config_.adam_beta1, config_.adam_beta2,
-                    weight_decay, config_.adam_epsilon, false, false, divisor);
+void AdamW::update_on_cpu(const Range& range, double learning_rate, double divisor) const {
+  const cpu::AdamWStep step{
+      float(1 / divisor), float(learning_rate), float(config_.adam_beta1), float(config_.adam_beta2),
+      float(config_.adam_epsilon), range.decays ? float(config_.weight_decay) : 0,
+      float(1 - std::pow(config_.adam_beta1, double(step_))),
+      float(1 - std::pow(config_.adam_beta2, double(step_)))};
+  auto* master = range.master.mutable_data_ptr<float>();
+  const auto* gradient = range.gradient.const_data_ptr<float>();
+  auto* average = range.average.mutable_data_ptr<float>();
+  auto* square = range.square.mutable_data_ptr<float>();
+  auto* parameters = sharding_.type() == at::kBFloat16
+                         ? static_cast<cpu::BFloat16*>(range.parameters.data_ptr())
+                         : nullptr;
+  at::parallel_for(0, range.master.numel(), 1 << 16, [&](int64_t begin, int64_t end) {
+    cpu::adamw(master + begin, gradient + begin, average + begin, square + begin,
+               parameters ? parameters + begin : nullptr, end - begin, step);
+  });
+}
+
+void AdamW::update_by_aten(double learning_rate, double divisor) {
+  const auto options = at::TensorOptions().device(sharding_.comm().device());
+  const auto step = at::full({}, double(step_), options), scale = at::full({}, divisor, options);
+  for (const bool decays : {true, false}) {
+    std::vector<at::Tensor> masters, gradients, averages, squares, steps;
+    for (const Range& range : ranges_) {
+      if (range.decays != decays)
+        continue;
+      masters.push_back(range.master);
+      gradients.push_back(range.gradient);
+      averages.push_back(range.average);
+      squares.push_back(range.square);
+      steps.push_back(step);
+    }
+    if (!masters.empty())
+      at::_fused_adamw_(masters, gradients, averages, squares, {}, steps, learning_rate,
+                        config_.adam_beta1, config_.adam_beta2, decays ? config_.weight_decay : 0.0,
+                        config_.adam_epsilon, false, false, scale);
+  }
+  if (sharding_.type() != at::kFloat)
+    for (const Range& range : ranges_)
+      range.parameters.copy_(range.master);
 }
 
 } // namespace dist_train

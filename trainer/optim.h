@@ -14,25 +14,26 @@ class AdamW {
 public:
   AdamW(Sharding& sharding, const Config& config);
 
-  // This rank's part of the squared norm of the gradient.
+  // This rank's part of the squared norm of the gradient; those of all ranks sum up to it.
   double squared_norm() const;
 
   // One step. Gradients in the shards are divided by `divisor` first.
   void step(double learning_rate, double divisor);
 
 private:
-  // Ranges of the shards that are updated alike: views, one entry a range.
-  struct Ranges {
-    std::vector<at::Tensor> parameters, gradients, averages, squares, steps;
+  // Part of a shard whose elements are updated alike; views.
+  struct Range {
+    at::Tensor master, parameters, gradient, average, square;
+    bool decays;
   };
-  void add_ranges(size_t unit, const at::Tensor& averages, const at::Tensor& squares);
-  void update(Ranges& ranges, double learning_rate, double weight_decay,
-              const at::Tensor& divisor) const;
+  void add_ranges(size_t unit);
+  void update_on_cpu(const Range& range, double learning_rate, double divisor) const;
+  void update_by_aten(double learning_rate, double divisor);
 
   Sharding& sharding_;
   const Config& config_;
-  Ranges decaying_, plain_;
-  at::Tensor step_; // fp32, one element
+  std::vector<Range> ranges_;
+  int64_t step_ = 0;
 };
 
 } // namespace dist_train

@@ -71,6 +71,13 @@ double peak_memory_mib() {
   return double(usage.ru_maxrss) / 1024;
 }
 
+double resident_memory_mib() {
+  std::ifstream statm("/proc/self/statm"); // pages: of the address space, resident
+  double pages = 0;
+  statm >> pages >> pages;
+  return pages * double(sysconf(_SC_PAGESIZE)) / (1 << 20);
+}
+
 double seconds_since_start() {
   // Field 22 of /proc/self/stat: start in ticks after boot; the name before it may hold spaces.
   std::ifstream stat("/proc/self/stat");

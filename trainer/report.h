@@ -66,6 +66,7 @@ private:
 std::string duration_text(double seconds);
 
 double peak_memory_mib();        // of this process
+double resident_memory_mib();    // of this process now
 double seconds_since_start();    // of this process
 std::string number_text(double); // shortest text with 9 digits, as JSON has it
 

@@ -3,42 +3,47 @@
 
 namespace dist_train {
 
-Sharding::Sharding(std::vector<Unit> units, Comm& comm, Strategy strategy, at::ScalarType type)
-    : units_(std::move(units)), comm_(comm), strategy_(strategy), type_(type),
-      shards_(units_.size()), has_gradient_(units_.size(), false), gather_buffers_(units_.size()),
+Sharding::Sharding(std::vector<Unit> units, Links& links, Strategy strategy, at::ScalarType type,
+                   int64_t passes)
+    : units_(std::move(units)), comm_(*links.shards), replicas_(*links.replicas),
+      strategy_(strategy), type_(type), passes_(passes), shards_(units_.size()),
+      has_gradient_(units_.size(), false), gather_buffers_(units_.size()),
       gradient_buffers_(units_.size()) {
-  const auto master = at::TensorOptions().dtype(at::kFloat).device(comm.device());
-  const auto parameters = master.dtype(type);
+  const auto master = at::TensorOptions().dtype(at::kFloat).device(comm_.device());
   for (size_t i = 0; i < units_.size(); ++i) {
     Shard& shard = shards_[i];
-    shard.master = at::zeros({shard_size(i)}, master);
-    shard.parameters = type == at::kFloat ? shard.master : at::zeros({shard_size(i)}, parameters);
+    shard.parameters = comm_.buffer(shard_size(i), type);
+    shard.master = type == at::kFloat ? shard.parameters : at::zeros({shard_size(i)}, master);
     shard.gradient = at::zeros({shard_size(i)}, master);
-    if (GatherBuffer& buffer = gather_buffers_[buffer_of(i, strategy)];
-        !alone() && !buffer.flat.defined())
-      buffer.flat = at::zeros({units_[i].size}, parameters);
+    if (auto whole = comm_.whole(shard.parameters); whole.defined()) {
+      sees_parts_ = true;
+      gather_buffers_[i].flat = std::move(whole);
+    } else if (auto& flat = gather_buffers_[buffer_of(i, keeps_parameters())].flat;
+               !alone() && !flat.defined()) {
+      flat = at::zeros({units_[i].size}, master.dtype(type));
+    }
     if (direct())
       continue;
-    GradientBuffer& buffer = gradient_buffers_[buffer_of(i, Strategy::fsdp)];
+    GradientBuffer& buffer = gradient_buffers_[buffer_of(i, keeps_gradients())];
     if (buffer.flat.defined())
       continue;
-    buffer.flat = at::zeros({units_[i].size}, parameters);
+    buffer.flat = comm_.buffer(units_[i].size, type);
     if (!alone())
-      buffer.scratch = comm.reduction_scratch(units_[i].size, type);
+      buffer.scratch = comm_.reduction_scratch(units_[i].size, type);
   }
 }
 
-// Blocks have one size. With fsdp they take turns on the buffers of the first two; the embedding
-// and the final unit have their own.
-size_t Sharding::buffer_of(size_t unit, Strategy strategy) const {
+// Blocks have one size. Where a unit has not its own, they take turns on the buffers of the first
+// two; the embedding and the final unit always have their own.
+size_t Sharding::buffer_of(size_t unit, bool own) const {
   const bool block = unit > 0 && unit + 1 < units_.size();
-  return strategy == Strategy::fsdp && block ? 1 + (unit - 1) % 2 : unit;
+  return block && !own ? 1 + (unit - 1) % 2 : unit;
 }
 
 void Sharding::prefetch(size_t unit) {
   if (alone())
     return;
-  GatherBuffer& buffer = gather_buffers_[buffer_of(unit, strategy_)];
+  GatherBuffer& buffer = gather_buffers_[buffer_of(unit, keeps_parameters())];
   if (buffer.holder == int64_t(unit))
     return;
   buffer.work.wait();
@@ -50,7 +55,7 @@ const at::Tensor& Sharding::gathered(size_t unit) {
   if (alone())
     return shards_[unit].parameters;
   prefetch(unit);
-  GatherBuffer& buffer = gather_buffers_[buffer_of(unit, strategy_)];
+  GatherBuffer& buffer = gather_buffers_[buffer_of(unit, keeps_parameters())];
   buffer.work.wait();
   return buffer.flat;
 }
@@ -65,37 +70,38 @@ void Sharding::parameters_changed() {
 Sharding::Gradient Sharding::gradient(size_t unit) {
   if (direct())
     return {shards_[unit].gradient, has_gradient_[unit]};
-  GradientBuffer& buffer = gradient_buffers_[buffer_of(unit, Strategy::fsdp)];
-  arrive(buffer);
-  return {buffer.flat, false};
+  GradientBuffer& buffer = gradient_buffers_[buffer_of(unit, keeps_gradients())];
+  buffer.work.wait();
+  return {buffer.flat, keeps_gradients() && pass_ > 0};
 }
 
 void Sharding::reduce(size_t unit) {
-  if (direct()) {
-    has_gradient_[unit] = true;
-    return;
+  GradientBuffer& buffer = gradient_buffers_[buffer_of(unit, keeps_gradients())];
+  auto& sum = shards_[unit].gradient;
+  if (alone() && !direct()) {
+    if (has_gradient_[unit])
+      sum.add_(buffer.flat);
+    else
+      sum.copy_(buffer.flat);
+  } else if (!alone()) {
+    if (keeps_gradients() && pass_ + 1 < passes_)
+      return;
+    buffer.work = comm_.reduce_scatter(buffer.flat, buffer.scratch, sum, has_gradient_[unit]);
   }
-  GradientBuffer& buffer = gradient_buffers_[buffer_of(unit, Strategy::fsdp)];
-  buffer.holder = int64_t(unit);
-  if (!alone())
-    buffer.work = comm_.reduce_scatter(buffer.flat, buffer.scratch);
+  has_gradient_[unit] = true;
+}
+
+void Sharding::begin_step() {
+  pass_ = 0;
+  has_gradient_.assign(units_.size(), false);
 }
 
 void Sharding::finish_reductions() {
   for (GradientBuffer& buffer : gradient_buffers_)
-    arrive(buffer);
-}
-
-void Sharding::begin_step() { has_gradient_.assign(units_.size(), false); }
-
-void Sharding::arrive(GradientBuffer& buffer) {
-  if (buffer.holder < 0)
-    return;
-  buffer.work.wait();
-  const auto unit = size_t(std::exchange(buffer.holder, -1));
-  comm_.add_reduced(alone() ? buffer.flat : buffer.scratch, shards_[unit].gradient,
-                    has_gradient_[unit]);
-  has_gradient_[unit] = true;
+    buffer.work.wait();
+  if (replicas_.world_size() > 1)
+    for (Shard& shard : shards_)
+      replicas_.all_reduce(shard.gradient);
 }
 
 } // namespace dist_train

@@ -16,6 +16,20 @@
 namespace dist_train {
 namespace {
 
+std::string name_of(Strategy strategy) {
+  switch (strategy) {
+  case Strategy::fsdp:
+    return "fsdp";
+  case Strategy::hsdp:
+    return "hsdp";
+  case Strategy::zero2:
+    return "zero2";
+  case Strategy::ddp:
+    break;
+  }
+  return "ddp";
+}
+
 Result<Strategy> choose_strategy(const Config& config, const std::string& of_step) {
   if (config.strategy != "auto" && !of_step.empty() && config.strategy != of_step)
     return Error{"the configuration says strategy " + config.strategy + ", --dist-train says " +
@@ -24,11 +38,30 @@ Result<Strategy> choose_strategy(const Config& config, const std::string& of_ste
   const std::string name = config.strategy != "auto" ? config.strategy
                            : of_step.empty()         ? "fsdp"
                                                      : of_step;
-  if (name == "fsdp")
-    return Strategy::fsdp;
-  if (name == "ddp")
-    return Strategy::ddp;
-  return Error{"strategy " + name + " is not one that this trainer has", "use fsdp or ddp"};
+  for (const auto strategy : {Strategy::fsdp, Strategy::hsdp, Strategy::zero2, Strategy::ddp})
+    if (name == name_of(strategy))
+      return strategy;
+  return Error{"strategy " + name + " is not one that this trainer has",
+               "use fsdp, hsdp, zero2 or ddp"};
+}
+
+// hsdp: every node holds one copy of the model.
+Result<void> check_nodes(const step_t* step, Strategy strategy) {
+  if (strategy != Strategy::hsdp)
+    return {};
+  const int nodes = step_node_count(step), local = step_local_world_size(step);
+  if (nodes > 0 && nodes * local == step_world_size(step))
+    return {};
+  return Error{"strategy hsdp needs as many ranks on every node: this one has " +
+                   std::to_string(local) + ", all " + std::to_string(nodes) + " have " +
+                   std::to_string(step_world_size(step)),
+               "use --ntasks-per-node, or strategy fsdp"};
+}
+
+Checkpointing checkpointing(const Config& config) {
+  return config.activation_checkpointing == "block"       ? Checkpointing::block
+         : config.activation_checkpointing == "selective" ? Checkpointing::selective
+                                                          : Checkpointing::none;
 }
 
 std::string export_directory(const Config& config) { return config.output_dir + "/hf"; }
@@ -39,15 +72,19 @@ uint64_t exported_bytes(const Config& config, const ModelConfig& model) {
 
 // What training works on; made once all ranks have read their inputs.
 struct State {
-  Comm comm;
+  int rank;
+  int world_size;
+  Links links;
   Sharding sharding;
   Engine engine;
   AdamW optimizer;
 
-  State(Comm link, const Inputs& inputs, const Config& config, Strategy strategy)
-      : comm(std::move(link)), sharding(model_units(inputs.model, comm.world_size()), comm,
-                                        strategy, config.bf16 ? at::kBFloat16 : at::kFloat),
-        engine(inputs.model, sharding), optimizer(sharding, config) {}
+  State(const step_t* step, Links connected, const Inputs& inputs, const Config& config,
+        const Plan& plan, Strategy strategy)
+      : rank(step_rank(step)), world_size(step_world_size(step)), links(std::move(connected)),
+        sharding(model_units(inputs.model, links.shards->world_size()), links, strategy,
+                 config.bf16 ? at::kBFloat16 : at::kFloat, plan.micro_steps),
+        engine(inputs.model, sharding, checkpointing(config)), optimizer(sharding, config) {}
 };
 
 class Training {
@@ -66,7 +103,7 @@ public:
   double last_evaluation() const { return last_evaluation_; }
 
 private:
-  at::Device device() const { return state_.comm.device(); }
+  at::Device device() const { return state_.links.shards->device(); }
   int64_t train_on_rows(int64_t step); // returns this rank's number of labels
   void report(int64_t step, double learning_rate, double norm);
 
@@ -82,10 +119,12 @@ private:
 };
 
 int64_t Training::train_on_rows(int64_t step) {
-  const int rank = state_.comm.rank(), world = state_.comm.world_size();
   int64_t labels = 0;
   for (int64_t micro = 0; micro < plan_.micro_steps; ++micro) {
-    const int64_t first = first_position(config_, plan_, step, micro, rank, world);
+    if (micro > 0)
+      state_.sharding.end_pass();
+    const int64_t first =
+        first_position(config_, plan_, step, micro, state_.rank, state_.world_size);
     std::vector<int64_t> rows;
     for (int64_t i = 0; i < config_.per_device_train_batch_size; ++i)
       rows.push_back(row_at(first + i, inputs_.train.rows(), uint64_t(config_.seed)));
@@ -106,7 +145,7 @@ Result<void> Training::step(int64_t step) {
   auto sums = at::tensor({0.0, double(labels), state_.optimizer.squared_norm()}, at::kDouble);
   sums = sums.to(device());
   sums.narrow(0, 0, 1).copy_(loss_);
-  state_.comm.all_reduce(sums);
+  state_.links.all_reduce(sums);
   sums = sums.cpu();
   const auto* sum = sums.const_data_ptr<double>();
   const double count = std::max(1.0, sum[1]);
@@ -144,13 +183,13 @@ double Training::evaluate() {
   int64_t count = rows.rows();
   if (config_.max_eval_samples > 0)
     count = std::min(count, config_.max_eval_samples);
-  const int64_t world = state_.comm.world_size();
+  const int64_t world = state_.world_size;
   const int64_t width = std::min(config_.per_device_eval_batch_size, (count + world - 1) / world);
   const int64_t per_pass = width * world;
   auto sums = at::zeros({2}, loss_.options());
   auto loss = sums.narrow(0, 0, 1);
   double labels = 0;
-  for (int64_t first = width * state_.comm.rank(), pass = 0; pass * per_pass < count; ++pass) {
+  for (int64_t first = width * state_.rank, pass = 0; pass * per_pass < count; ++pass) {
     std::vector<int64_t> numbers;
     for (int64_t i = 0; i < width; ++i) {
       const int64_t number = pass * per_pass + first + i;
@@ -161,7 +200,7 @@ double Training::evaluate() {
     labels += double(batch.label_count);
   }
   sums.narrow(0, 1, 1).fill_(labels);
-  state_.comm.all_reduce(sums);
+  state_.links.all_reduce(sums);
   sums = sums.cpu();
   const auto* sum = sums.const_data_ptr<double>();
   return sum[0] / std::max(1.0, sum[1]);
@@ -176,6 +215,13 @@ void Training::report_evaluation(int64_t step) {
   reporter_.resume();
 }
 
+std::string names(const Links& links) {
+  std::string text = links.shards->world_size() > 1 ? links.shards->name() : "";
+  if (links.replicas->world_size() > 1)
+    text += (text.empty() ? "" : " and ") + links.replicas->name();
+  return text;
+}
+
 std::string megabytes(double mib) { return std::to_string(int64_t(mib + 0.5)) + " MiB"; }
 
 void introduce(Reporter& reporter, step_t* step, const Config& config, const Plan& plan,
@@ -183,16 +229,12 @@ void introduce(Reporter& reporter, step_t* step, const Config& config, const Pla
   const double millions = double(parameter_count(state.sharding.units())) / 1e6;
   char size[32];
   std::snprintf(size, sizeof size, "%.1f M parameters", millions);
-  const int world = state.comm.world_size();
-  reporter.line("model    " + config.model_name_or_path + ": " + size + ", " +
-                (config.bf16 ? "bf16" : "fp32"));
+  const int world = state.world_size;
+  const std::string way = world == 1 ? "alone" : name_of(strategy) + " over " + names(state.links);
   reporter.line("ranks    " + std::to_string(world) + " on " +
                 std::to_string(step_node_count(step)) + " node" +
                 (step_node_count(step) == 1 ? "" : "s") + " (" + step_source_text(step) + "), " +
-                (world == 1                   ? std::string("alone")
-                 : strategy == Strategy::fsdp ? "fsdp over " + state.comm.name()
-                                              : "ddp over " + state.comm.name()) +
-                ", " + std::to_string(at::get_num_threads()) + " thread" +
+                way + ", " + std::to_string(at::get_num_threads()) + " thread" +
                 (at::get_num_threads() == 1 ? "" : "s") + " each");
   reporter.line("data     " + std::to_string(inputs.train.rows()) + " rows of " +
                 std::to_string(config.block_size) + " tokens; steps: " +
@@ -203,8 +245,8 @@ void introduce(Reporter& reporter, step_t* step, const Config& config, const Pla
                      : " in " + std::to_string(plan.micro_steps) + " micro-steps"));
 }
 
-// The largest peak of all ranks and who has it.
-void report_memory(Reporter& reporter, step_t* step, double seconds) {
+// The largest peak of all ranks and who has it. at_start: what the process took before the model.
+void report_memory(Reporter& reporter, step_t* step, double at_start, double seconds) {
   const double mine = peak_memory_mib();
   std::vector<double> all(size_t(step_world_size(step)));
   if (step_all_gather(step, &mine, sizeof mine, all.data(), seconds) != STEP_OK)
@@ -212,6 +254,8 @@ void report_memory(Reporter& reporter, step_t* step, double seconds) {
   const auto largest = std::max_element(all.begin(), all.end());
   reporter.line("memory   peak " + megabytes(*largest) + " on " +
                 describe_rank(step, int(largest - all.begin())));
+  reporter.result("peak_memory_mib", *largest);
+  reporter.result("memory_growth_mib", *largest - at_start);
 }
 
 } // namespace
@@ -233,7 +277,7 @@ bool run(step_t* step, const Config& config, Watcher& watcher) {
       ready = result.error();
     return bool(ready);
   };
-  if (also(strategy) && also(inputs.emplace(read_inputs(config, at::get_num_threads()))) &&
+  if (also(strategy) && also(check_nodes(step, *strategy)) && also(inputs.emplace(read_inputs(config, at::get_num_threads()))) &&
       also(plan.emplace(make_plan(config, (*inputs)->train.rows(), world))))
     if (also(reporter.emplace(Reporter::open(config.output_dir, (*plan)->steps, speaks))) && speaks &&
         config.save_model)
@@ -247,10 +291,12 @@ bool run(step_t* step, const Config& config, Watcher& watcher) {
   if (!agree(step, ready, patience, rows))
     return false;
 
-  auto comm = connect(step, patience);
-  if (!comm) // the others wait in connect()
-    watcher.leave(comm.error());
-  State state(*std::move(comm), **inputs, config, *strategy);
+  auto links = connect(step, config.ddp_backend == "gloo" ? Transport::gloo : Transport::fastest,
+                       *strategy == Strategy::hsdp, patience);
+  if (!links) // the others wait in connect()
+    watcher.leave(links.error());
+  const double at_start = resident_memory_mib();
+  State state(step, *std::move(links), **inputs, config, **plan, *strategy);
   if (!agree(step, load_weights((*inputs)->files, state.sharding), patience))
     return false;
   Reporter& report = **reporter;
@@ -273,7 +319,7 @@ bool run(step_t* step, const Config& config, Watcher& watcher) {
     if (i + 1 == steps || (config.eval_steps > 0 && (i + 1) % config.eval_steps == 0))
       training.report_evaluation(i + 1);
   }
-  report_memory(report, step, patience);
+  report_memory(report, step, at_start, patience);
   if (config.save_model) {
     const std::string directory = export_directory(config);
     const auto saved = export_model(state.sharding, config.model_name_or_path, directory);

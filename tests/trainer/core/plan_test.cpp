@@ -83,7 +83,7 @@ TEST(Layout, TensorsLieApartAndShardsAreEqual) {
     const auto units = model_units(small_model(false), world);
     ASSERT_EQ(units.size(), 5u);
     for (const Unit& unit : units) {
-      EXPECT_EQ(unit.size % (world * kAlignment), 0);
+      EXPECT_EQ(unit.size % (world * kShardAlignment), 0);
       int64_t end = 0;
       for (const Slot& slot : unit.slots) {
         EXPECT_GE(slot.offset, end) << slot.name;
@@ -91,7 +91,7 @@ TEST(Layout, TensorsLieApartAndShardsAreEqual) {
         end = slot.offset + slot.size;
       }
       EXPECT_LE(end, unit.size);
-      EXPECT_LT(unit.size - end, world * kAlignment);
+      EXPECT_LT(unit.size - end, world * kShardAlignment);
     }
   }
 }

@@ -61,8 +61,8 @@ Result<void> probe(const std::string& directory, const std::string& rows_file,
   const auto files = TensorFiles::open(directory);
   if (!files)
     return files.error();
-  Comm comm(at::kCPU);
-  Sharding sharding(model_units(*model, 1), comm, Strategy::fsdp, type);
+  Links links{make_alone(at::kCPU), make_alone(at::kCPU)};
+  Sharding sharding(model_units(*model, 1), links, Strategy::fsdp, type, 1);
   if (auto loaded = load_weights(*files, sharding); !loaded)
     return loaded;
   const auto rows = read_rows(rows_file);
@@ -70,7 +70,7 @@ Result<void> probe(const std::string& directory, const std::string& rows_file,
   for (int64_t i = 0; i < rows.rows(); ++i)
     numbers.push_back(i);
   const Batch batch = make_batch(rows, numbers, at::kCPU);
-  Engine engine(*model, sharding);
+  Engine engine(*model, sharding, Checkpointing::none);
   auto loss = at::zeros({1}, at::kDouble);
   std::vector<Named> all{{"logits", engine.logits(batch).to(at::kFloat).contiguous()}};
   auto evaluated = at::zeros({1}, at::kDouble);
