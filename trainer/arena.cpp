@@ -71,8 +71,8 @@ std::string Arena::address() const {
   Cookie cookie;
   std::memcpy(&cookie, cookie_place(data_), sizeof cookie);
   char text[160];
-  std::snprintf(text, sizeof text, "%s %d %d %zu %llx %llx", process_space().c_str(), int(getpid()), fd_,
-                size_, static_cast<unsigned long long>(cookie.high),
+  std::snprintf(text, sizeof text, "%s %d %d %zu %llx %llx", process_space().c_str(), int(getpid()),
+                fd_, size_, static_cast<unsigned long long>(cookie.high),
                 static_cast<unsigned long long>(cookie.low));
   return text;
 }
@@ -82,8 +82,8 @@ Result<Arena> Arena::open(const std::string& address) {
   int pid = 0, number = 0;
   size_t size = 0;
   unsigned long long high = 0, low = 0;
-  if (std::sscanf(address.c_str(), "%40s %23s %d %d %zu %llx %llx", boot, space, &pid, &number, &size,
-                  &high, &low) != 7 ||
+  if (std::sscanf(address.c_str(), "%40s %23s %d %d %zu %llx %llx", boot, space, &pid, &number,
+                  &size, &high, &low) != 7 ||
       std::string(boot) + " " + space != process_space())
     return Error{"shared memory between ranks: the other rank's processes are not seen here"};
   const std::string path = "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(number);
@@ -91,7 +91,8 @@ Result<Arena> Arena::open(const std::string& address) {
   if (fd < 0)
     return failed(path);
   struct stat status {};
-  const bool whole = fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && size_t(status.st_size) == size;
+  const bool whole =
+      fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && size_t(status.st_size) == size;
   std::byte* data = whole && size >= kArenaAlignment ? map(fd, size) : nullptr;
   if (!data) {
     const Error error = failed(path);

@@ -63,7 +63,6 @@ private:
   size_t size_;
 };
 
-
 // Wakes threads of any process that wait for `word`.
 void wake_all(uint32_t* word);
 // Waits until `word` differs from `seen`, at most `seconds`; may return early.

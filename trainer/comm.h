@@ -55,8 +55,8 @@ public:
   // multiple of 4096.
   virtual at::Tensor whole(const at::Tensor& part);
 
-  // out: the ranks' `in` in rank order, complete after wait(); whole(in) where that is defined. `in`
-  // is a buffer() and must not change before the next all_reduce().
+  // out: the ranks' `in` in rank order, complete after wait(); whole(in) where that is defined.
+  // `in` is a buffer() and must not change before the next all_reduce().
   virtual Pending all_gather(at::Tensor out, at::Tensor in) = 0;
 
   // The sum over ranks of `in`, a buffer() of fp32 or bf16: each rank gets its part, added in fp32

@@ -3,10 +3,10 @@
 // rank sends is read by the others where it lies: nothing is copied. For a gather, the parts of all
 // arenas are mapped one behind the other.
 //
-// The calls of all ranks have the same numbers. A rank publishes how many it has begun (their inputs
-// are ready) and how many it has finished (it has read the inputs of the others). Calls finish in
-// their order: when the inputs of one are ready, so are those of all before. While a rank waits for
-// others it goes on finishing what it can, so none waits for one that waits for it.
+// The calls of all ranks have the same numbers. A rank publishes how many it has begun (their
+// inputs are ready) and how many it has finished (it has read the inputs of the others). Calls
+// finish in their order: when the inputs of one are ready, so are those of all before. While a rank
+// waits for others it goes on finishing what it can, so none waits for one that waits for it.
 #include "trainer/comm.h"
 
 #include "trainer/arena.h"
@@ -55,7 +55,8 @@ public:
     const size_t bytes = size_t(size) * at::elementSize(type);
     if (bytes > arenas_[0].size() - used_)
       throw std::runtime_error("the model needs more shared memory than this machine has");
-    const size_t offset = std::exchange(used_, (used_ + bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment);
+    const size_t offset = std::exchange(used_, (used_ + bytes + kArenaAlignment - 1) /
+                                                   kArenaAlignment * kArenaAlignment);
     return tensor(rank(), offset, size, type);
   }
 
@@ -163,7 +164,8 @@ private:
 
   template <typename Condition>
   void wait_until(Condition condition) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds_);
+    const auto deadline =
+        std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds_);
     Control& own = control(rank());
     for (int spins = 0;; ++spins) {
       const uint32_t heard = own.bell.load();
@@ -178,7 +180,8 @@ private:
       if (left.count() <= 0)
         throw std::runtime_error("a rank of this node did not take part in a collective within " +
                                  std::to_string(int64_t(seconds_)) + " s");
-      own.sleeping.store(1); // before the kernel compares the bell; the others look after ringing it
+      own.sleeping.store(
+          1); // before the kernel compares the bell; the others look after ringing it
       wait_while(reinterpret_cast<uint32_t*>(&own.bell), heard, left.count());
       own.sleeping.store(0);
     }
@@ -219,7 +222,8 @@ std::unique_ptr<Comm> make_shared_memory(const Group& group) {
   std::string fault = own ? "" : own.error().message;
   const auto addresses = exchange(group, "arena", own ? own->address() : "none");
   for (int rank = 0; rank < group.world_size && fault.empty(); ++rank) {
-    auto arena = rank == group.rank ? Result<Arena>(*std::move(own)) : Arena::open(addresses[size_t(rank)]);
+    auto arena =
+        rank == group.rank ? Result<Arena>(*std::move(own)) : Arena::open(addresses[size_t(rank)]);
     if (arena)
       arenas.push_back(*std::move(arena));
     else

@@ -91,8 +91,8 @@ Result<Links> connect(step_t* step, Transport transport, bool by_node, double ti
     const auto across = "local" + std::to_string(local);
     auto shards = open_group(step, group(node, local, local_world), device, true, transport);
     return Links{std::move(shards),
-                 open_group(step, group(across, step_node_rank(step), step_node_count(step)), device,
-                            false, transport)};
+                 open_group(step, group(across, step_node_rank(step), step_node_count(step)),
+                            device, false, transport)};
   } catch (const std::exception& failure) {
     const std::string what = failure.what(); // below the first line is a stack trace
     return Error{"cannot connect to the other ranks: " + what.substr(0, what.find('\n')),

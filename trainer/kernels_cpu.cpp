@@ -233,7 +233,7 @@ INLINE void adamw_range(float* master, const float* gradient, float* average, fl
                               bool gradient) {                                                     \
     return entropy(logits, labels, rows, width, gradient);                                         \
   }                                                                                                \
-  CLONES void sum_parts(const T* const* parts, int64_t count, int64_t begin, int64_t end,           \
+  CLONES void sum_parts(const T* const* parts, int64_t count, int64_t begin, int64_t end,          \
                         float* sum, bool accumulate) {                                             \
     add_parts(parts, count, begin, end, sum, accumulate);                                          \
   }

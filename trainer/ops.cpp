@@ -171,7 +171,8 @@ void sum_parts(const std::vector<at::Tensor>& parts, at::Tensor& sum, bool accum
     for (const at::Tensor& part : parts)
       begins.push_back(data<T>(part));
     at::parallel_for(0, sum.numel(), 1 << 16, [&](int64_t begin, int64_t end) {
-      cpu::sum_parts(begins.data(), int64_t(begins.size()), begin, end, data<float>(sum), accumulate);
+      cpu::sum_parts(begins.data(), int64_t(begins.size()), begin, end, data<float>(sum),
+                     accumulate);
     });
   });
 }

@@ -62,11 +62,14 @@ void AdamW::step(double learning_rate, double divisor) {
 }
 
 void AdamW::update_on_cpu(const Range& range, double learning_rate, double divisor) const {
-  const cpu::AdamWStep step{
-      float(1 / divisor), float(learning_rate), float(config_.adam_beta1), float(config_.adam_beta2),
-      float(config_.adam_epsilon), range.decays ? float(config_.weight_decay) : 0,
-      float(1 - std::pow(config_.adam_beta1, double(step_))),
-      float(1 - std::pow(config_.adam_beta2, double(step_)))};
+  const cpu::AdamWStep step{float(1 / divisor),
+                            float(learning_rate),
+                            float(config_.adam_beta1),
+                            float(config_.adam_beta2),
+                            float(config_.adam_epsilon),
+                            range.decays ? float(config_.weight_decay) : 0,
+                            float(1 - std::pow(config_.adam_beta1, double(step_))),
+                            float(1 - std::pow(config_.adam_beta2, double(step_)))};
   auto* master = range.master.mutable_data_ptr<float>();
   const auto* gradient = range.gradient.const_data_ptr<float>();
   auto* average = range.average.mutable_data_ptr<float>();

@@ -94,7 +94,7 @@ private:
   at::ScalarType type_;
   int64_t passes_;
   bool sees_parts_ = false; // units are whole in memory without a gather buffer
-  int64_t pass_ = 0; // of this step
+  int64_t pass_ = 0;        // of this step
   std::vector<Shard> shards_;
   std::vector<bool> has_gradient_; // since begin_step()
   std::vector<GatherBuffer> gather_buffers_;

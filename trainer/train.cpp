@@ -236,13 +236,11 @@ void introduce(Reporter& reporter, step_t* step, const Config& config, const Pla
                 (step_node_count(step) == 1 ? "" : "s") + " (" + step_source_text(step) + "), " +
                 way + ", " + std::to_string(at::get_num_threads()) + " thread" +
                 (at::get_num_threads() == 1 ? "" : "s") + " each");
-  reporter.line("data     " + std::to_string(inputs.train.rows()) + " rows of " +
-                std::to_string(config.block_size) + " tokens; steps: " +
-                std::to_string(plan.steps) + ", rows a step: " +
-                std::to_string(plan.rows_per_step) +
-                (plan.micro_steps == 1
-                     ? ""
-                     : " in " + std::to_string(plan.micro_steps) + " micro-steps"));
+  reporter.line(
+      "data     " + std::to_string(inputs.train.rows()) + " rows of " +
+      std::to_string(config.block_size) + " tokens; steps: " + std::to_string(plan.steps) +
+      ", rows a step: " + std::to_string(plan.rows_per_step) +
+      (plan.micro_steps == 1 ? "" : " in " + std::to_string(plan.micro_steps) + " micro-steps"));
 }
 
 // The largest peak of all ranks and who has it. at_start: what the process took before the model.
@@ -277,16 +275,18 @@ bool run(step_t* step, const Config& config, Watcher& watcher) {
       ready = result.error();
     return bool(ready);
   };
-  if (also(strategy) && also(check_nodes(step, *strategy)) && also(inputs.emplace(read_inputs(config, at::get_num_threads()))) &&
+  if (also(strategy) && also(check_nodes(step, *strategy)) &&
+      also(inputs.emplace(read_inputs(config, at::get_num_threads()))) &&
       also(plan.emplace(make_plan(config, (*inputs)->train.rows(), world))))
-    if (also(reporter.emplace(Reporter::open(config.output_dir, (*plan)->steps, speaks))) && speaks &&
-        config.save_model)
+    if (also(reporter.emplace(Reporter::open(config.output_dir, (*plan)->steps, speaks))) &&
+        speaks && config.save_model)
       also(prepare_export(config.model_name_or_path, export_directory(config),
                           exported_bytes(config, (*inputs)->model)));
   Shared rows{"training rows"};
   if (ready) {
     const auto& tokens = (*inputs)->train.tokens;
-    rows.hash = hash_of({reinterpret_cast<const char*>(tokens.data()), tokens.size() * sizeof tokens[0]});
+    rows.hash =
+        hash_of({reinterpret_cast<const char*>(tokens.data()), tokens.size() * sizeof tokens[0]});
   }
   if (!agree(step, ready, patience, rows))
     return false;
@@ -299,6 +299,7 @@ bool run(step_t* step, const Config& config, Watcher& watcher) {
   State state(step, *std::move(links), **inputs, config, **plan, *strategy);
   if (!agree(step, load_weights((*inputs)->files, state.sharding), patience))
     return false;
+  (*inputs)->files = TensorFiles(); // what was read of them counts as this process's memory
   Reporter& report = **reporter;
   introduce(report, step, config, **plan, **inputs, state, *strategy);
 

@@ -94,26 +94,37 @@ def main(trainer: str, probe: str, shape: str, scheduler: str) -> None:
         before = (total / count).item()
         expected = reference(model, rows, scheduler)
 
-        def run(name, world, **more):
+        def run(name, world, nodes=1, says="", **more):
             return train(trainer, world, dict(
                 model_name_or_path=f"{folder}/model", train_file=f"{folder}/train.jsonl",
                 validation_file=f"{folder}/validation.jsonl", output_dir=f"{folder}/{name}", block_size=WIDTH,
                 max_steps=STEPS, learning_rate=RATE, weight_decay=DECAY, warmup_steps=WARMUP,
-                lr_scheduler_type=scheduler, logging_steps=1, global_train_batch_size=ROWS, **more))
+                lr_scheduler_type=scheduler, logging_steps=1, global_train_batch_size=ROWS, **more), nodes, says)
 
         alone = run("alone", 1)  # eight passes of one row
         compare("1 rank, 8 x 1 rows, against transformers", of_metrics(alone), expected)
         evaluations = [e["eval_loss"] for e in alone if "eval_loss" in e]
         assert abs(evaluations[0] / before - 1) <= 1e-6, (evaluations, before)
         check_export(f"{folder}/alone/hf", probe, held_out, model, evaluations[-1])
-        for name, world, more in [
-                ("1 rank, 1 x 8 rows", 1, dict(per_device_train_batch_size=8)),
-                ("4 ranks, fsdp", 4, dict(strategy="fsdp", per_device_eval_batch_size=2)),
-                ("4 ranks, ddp", 4, dict(strategy="ddp"))]:
-            entries = run(name.replace(" ", "-"), world, **more)
+        for name, world, nodes, says, more in [
+                ("1 rank, 1 x 8 rows", 1, 1, "alone", dict(per_device_train_batch_size=8)),
+                ("4 ranks, fsdp", 4, 1, "fsdp over shared memory,", dict(per_device_eval_batch_size=2)),
+                ("4 ranks, fsdp, Gloo", 4, 1, "fsdp over Gloo,", dict(ddp_backend="gloo")),
+                ("4 ranks, fsdp, 2 nodes", 4, 2, "fsdp over Gloo,", dict(activation_checkpointing="selective")),
+                ("4 ranks, hsdp, 2 nodes", 4, 2, "hsdp over shared memory and Gloo,", dict(strategy="hsdp")),
+                ("2 ranks, hsdp, 2 nodes", 2, 2, "hsdp over Gloo,", dict(strategy="hsdp")),
+                ("2 ranks, zero2", 2, 1, "zero2 over shared memory,", dict(strategy="zero2")),
+                ("4 ranks, zero2, Gloo", 4, 1, "zero2 over Gloo,", dict(strategy="zero2", ddp_backend="gloo")),
+                ("2 ranks, ddp, 4 passes a step", 2, 1, "ddp over shared memory,", dict(strategy="ddp")),
+                ("4 ranks, ddp, 1 pass, Gloo", 4, 1, "ddp over Gloo,", dict(
+                    strategy="ddp", ddp_backend="gloo", per_device_train_batch_size=2))]:
+            entries = run(name.replace(" ", "-"), world, nodes, says, **more)
             compare(f"{name}, against 1 rank", of_metrics(entries), of_metrics(alone))
             others = [e["eval_loss"] for e in entries if "eval_loss" in e]
             assert all(abs(a / b - 1) <= 1e-5 for a, b in zip(others, evaluations)), (others, evaluations)
+        for checkpointing in ("selective", "block"):  # the same arithmetic, twice
+            again = of_metrics(run(checkpointing, 1, activation_checkpointing=checkpointing))
+            assert again == of_metrics(alone), (checkpointing, again)
         rounded = of_metrics(run("bf16", 2, bf16="true"))
         assert all(abs(a[0] / b[0] - 1) <= 0.02 for a, b in zip(rounded, expected)), (rounded, expected)
         exported = AutoModelForCausalLM.from_pretrained(f"{folder}/bf16/hf", dtype="auto")
