@@ -90,11 +90,21 @@ Identity single_identity(const std::string& host_name) {
   return identity;
 }
 
+void read_strategy(Variables& variables, Identity& identity) {
+  identity.strategy = variables.text("DIST_TRAIN_STRATEGY");
+  if (!identity.strategy.empty() && !strategy_of(identity.strategy))
+    variables.complain(
+        {"DIST_TRAIN_STRATEGY=" + quoted(identity.strategy) + " is none of fsdp, hsdp, zero2, ddp",
+         "leave the variables of srun --dist-train as they are"});
+}
+
 Result<Identity> from_first_source(const Environment& environment, const std::string& host_name) {
   Variables variables(environment);
-  // torchrun inside a task gives each of its workers a rank of its own; what surrounds it then
-  // describes torchrun, not the worker. The plugin removes an inherited TORCHELASTIC_RUN_ID.
-  if (variables.has("TORCHELASTIC_RUN_ID"))
+  // torchrun or Ray inside a task gives each of its workers a rank of its own; what surrounds it
+  // then describes the launcher, not the worker. The plugin removes what was inherited of either.
+  const auto mode = mode_of(variables.text("DIST_TRAIN_MODE"));
+  const bool started_by_task = mode && launches_ranks(*mode) && variables.has("RANK");
+  if (variables.has("TORCHELASTIC_RUN_ID") || started_by_task)
     return launcher_identity(variables, host_name);
   if (variables.has("DIST_TRAIN_VERSION"))
     return plugin_identity(variables, host_name);
@@ -119,6 +129,8 @@ Result<Identity> find_identity(const Environment& environment, const std::string
   Variables variables(environment);
   if (variables.has("SLURM_JOB_END_TIME"))
     identity->job_end = variables.number("SLURM_JOB_END_TIME", 0, UINT32_MAX, 0);
+  if (variables.has("DIST_TRAIN_VERSION")) // also for what torchrun starts in there
+    read_strategy(variables, *identity);
   if (variables.problem())
     return *variables.problem();
   return identity;

@@ -31,7 +31,7 @@ struct Identity {
   std::uint32_t node_count = 1;
   std::string node_name;          // of this node
   std::vector<std::string> nodes; // of each rank, "" where unknown
-  std::string strategy;           // "fsdp", "ddp" or ""
+  std::string strategy;           // "fsdp", "hsdp", "zero2", "ddp" or ""
   std::string step_id;            // "4711.0", or ""
   std::uint32_t restart_count = 0;
   std::string job;                      // as scontrol names it: "4711", "4700_3"; "" outside Slurm

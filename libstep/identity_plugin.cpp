@@ -12,10 +12,17 @@ bool is_token(const std::string& text) {
 }
 
 // The layout is left out where it would be too long for the environment.
-void read_layout(Variables& variables, Identity& identity, const std::string& host_name) {
+void read_layout(Variables& variables, Identity& identity, bool one_a_node,
+                 const std::string& host_name) {
   const std::string text = variables.text("DIST_TRAIN_LAYOUT");
   identity.nodes.resize(identity.world);
   identity.node_name = host_name;
+  if (text.empty() && one_a_node) {
+    identity.node_count = identity.world;
+    identity.node_rank = identity.rank;
+    identity.nodes[identity.rank] = host_name;
+    return;
+  }
   if (text.empty()) {
     identity.local_world = variables.need_number("LOCAL_WORLD_SIZE", 1, identity.world);
     identity.local_rank = variables.need_number("LOCAL_RANK", 0, identity.local_world - 1);
@@ -95,23 +102,20 @@ Result<Identity> plugin_identity(Variables variables, const std::string& host_na
   Identity identity;
   identity.source = STEP_SOURCE_PLUGIN;
   identity.step_id = step_of(variables);
-  identity.world = variables.need_number("WORLD_SIZE", 1, kMaxWorld);
+  // A task that starts ranks has no RANK of its own; it is what Slurm says.
+  const auto mode = mode_of(variables.text("DIST_TRAIN_MODE")).value_or(Mode::kTorch);
+  const bool launches = launches_ranks(mode);
+  identity.world =
+      variables.need_number(launches ? "SLURM_STEP_NUM_TASKS" : "WORLD_SIZE", 1, kMaxWorld);
   expect_own_step(variables, identity.step_id);
-  expect_own_rank(variables, identity.world);
-  identity.rank = variables.need_number("RANK", 0, identity.world - 1);
+  if (!launches)
+    expect_own_rank(variables, identity.world);
+  identity.rank = variables.need_number(launches ? "SLURM_PROCID" : "RANK", 0, identity.world - 1);
   if (!variables.problem())
-    read_layout(variables, identity, host_name);
+    read_layout(variables, identity, launches, host_name);
 
   identity.source_text = "srun --dist-train (step " + identity.step_id + ")";
-  identity.strategy = variables.text("DIST_TRAIN_STRATEGY");
-  if (!identity.strategy.empty() && identity.strategy != "fsdp" && identity.strategy != "ddp")
-    variables.complain(
-        {"DIST_TRAIN_STRATEGY=" + quoted(identity.strategy) + " is neither fsdp nor ddp",
-         "leave the variables of srun --dist-train as they are"});
   identity.restart_count = variables.number("DIST_TRAIN_RESTART_COUNT", 0, UINT32_MAX, 0);
-  identity.master_address = variables.need_text("MASTER_ADDR");
-  identity.master_port = static_cast<std::uint16_t>(variables.need_number("MASTER_PORT", 1, 65535));
-
   identity.token = variables.need_text("DIST_TRAIN_TOKEN");
   if (!identity.token.empty() && !is_token(identity.token)) // its value stays out of messages
     variables.complain({"DIST_TRAIN_TOKEN is not 32 lower-case hexadecimal digits, but " +
@@ -124,6 +128,13 @@ Result<Identity> plugin_identity(Variables variables, const std::string& host_na
       identity.store = *std::move(endpoint);
     else
       variables.complain({"DIST_TRAIN_STORE: " + endpoint.error().message, endpoint.error().hint});
+  }
+  if (mode == Mode::kRay) { // whose head has the port
+    identity.master_address = identity.store ? identity.store->host : "";
+  } else {
+    identity.master_address = variables.need_text("MASTER_ADDR");
+    identity.master_port =
+        static_cast<std::uint16_t>(variables.need_number("MASTER_PORT", 1, 65535));
   }
   if (variables.has("DIST_TRAIN_BROKER")) {
     auto broker = parse_endpoint(variables.text("DIST_TRAIN_BROKER"));

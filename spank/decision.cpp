@@ -25,6 +25,8 @@ Options decide(const Voices& voices, CpuBind cpu_bind) {
     decided = on_command_line(*voices.line, decided);
   if (!decided.mode || (voices.by_launcher && !voices.line))
     decided.mode = Mode::kOff;
+  if (decided.mode != Mode::kTorchrun)
+    decided.nproc.reset(); // of another voice, which meant a step of that mode
   // A mask that the user asked of Slurm stays. --cpu-bind=none leaves the binding to whoever says
   // bind= on the same line.
   bool line_binds = voices.line && voices.line->bind;

@@ -9,6 +9,7 @@
 #include "spank/srun_line.h"
 #include "spank/srun_ports.h"
 
+#include "libstep/core/mode_checks.h"
 #include "libstep/os/port.h"
 
 #include <cerrno>
@@ -29,6 +30,7 @@ struct State {
   int callbacks = 0;
   bool kill_set = false;
   CpuBind cpu_bind = CpuBind::kUnsaid; // of srun's own option, or its variable
+  LaunchFacts launch;                  // what srun's line says of numbers
   bool in_salloc = false;              // the srun of its interactive step: a shell, none of ours
   Options options;                     // decided in init_post_opt
   std::unique_ptr<Broker> broker;
@@ -69,7 +71,7 @@ void preview_kill(State& known, const SrunLine& line) {
   if (known.has_inherited)
     voices.inherited = if_valid(known.inherited_text);
   auto options = decide(voices);
-  if (options.mode == Mode::kTorch && options.kill.value_or(true) && !line.kills_on_bad_exit &&
+  if (is_on(options) && options.kill.value_or(true) && !line.kills_on_bad_exit &&
       !std::getenv(kSlurmKillVariable))
     known.kill_set = setenv(kSlurmKillVariable, "1", 1) == 0;
 }
@@ -126,6 +128,8 @@ int init(bool in_srun, const std::vector<std::string>& plugstack) {
     }
     auto line = read_srun_line(own_arguments());
     fresh->in_salloc = line.interactive;
+    fresh->launch.nodes = line.nodes;
+    fresh->launch.tasks = line.tasks;
     fresh->voices.by_launcher = line.by_launcher;
     fresh->cpu_bind = line.cpu_bind;
     // "none" in there is no wish of the user's: Slurm leaves it in the tasks of an outer step.
@@ -183,6 +187,8 @@ int init_post_opt(bool in_srun) {
   if (state->plugstack_error)
     end_command({"the site's plugstack line: " + state->plugstack_error->message,
                  state->plugstack_error->hint, state->plugstack_error->caret});
+  if (auto refused = refused_launch(state->options, state->launch))
+    end_command(*refused);
   warn_of_ports(state->options);
   open_broker();
   tell_tasks(kOptionsVariable, canonical_text(state->options));
@@ -199,8 +205,7 @@ bool asked() {
 int local_user_init(const LaunchFacts& launch) {
   if (!state || !state->broker)
     return 0;
-  for (const auto& warning :
-       launch_warnings(launch, environment_of(environ), state->options.verbose.value_or(false)))
+  for (const auto& warning : launch_warnings(launch, environment_of(environ), state->options))
     tell_user(warning);
   // A rendezvous that cannot start is closed: tasks are refused, and do without it at once.
   auto broker = std::move(state->broker);

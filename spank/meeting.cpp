@@ -29,7 +29,8 @@ public:
         wait_(options.wait_seconds.value_or(kDefaultWaitSeconds)), report_(std::move(report)) {}
 
   Result<Meeting> run() {
-    auto reserved = reserved_ports(facts_.reserved_ports);
+    // The third is JAX's.
+    auto reserved = reserved_ports(facts_.reserved_ports, options_.mode == Mode::kJax ? 3 : 2);
     if (!reserved)
       return reserved.error();
     if (!facts_.heterogeneous) // else a port may be reserved on one component's nodes only

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "spank/remote.h"
 
+#include "libstep/core/mode_checks.h"
 #include "libstep/core/text.h"
 #include "libstep/os/affinity.h"
 #include "libstep/os/interfaces.h"
@@ -160,17 +161,20 @@ Result<void> become_rank(spank_t spank, const Options& options, std::optional<Ta
   auto meeting = meet(*facts, options, broker, task->report);
   if (!meeting)
     return meeting.error();
+  auto& plan = meeting->plan;
+  if (auto layout = parse_layout(plan.layout))
+    if (auto refused = refused_layout(options, *layout, facts->command))
+      return *std::move(refused);
   if (options.dry_run.value_or(false))
     _exit(0);
 
-  auto& plan = meeting->plan;
   if (broker.port != 0 && !broker.hosts.empty())
     plan.broker = host_port_text(broker.hosts.front(), broker.port);
   if (options.iface == "none")
     plan.interface.clear();
   plan.nccl_interfaces = sockets_for_nccl(options, plan);
   plan.configured = read_nccl_conf(std::string(value_of(facts->environment, "HOME")));
-  plan.threads = cores > 0 ? omp_threads(cores, devices.count > 0) : 0;
+  plan.cores = cores;
   plan.gpus = std::move(placed.gpus);
   plan.numa = std::move(placed.numa);
   plan.nics = std::move(placed.nics);
@@ -179,6 +183,7 @@ Result<void> become_rank(spank_t spank, const Options& options, std::optional<Ta
     plan.devices = rearranged_lists(facts->environment, devices, placed.devices);
     devices = seen_at(devices, placed.devices);
   }
+  plan.gpu_count = devices.count;
   plan.jax_devices = jax_device_ids(devices, facts->local_rank, local_tasks, oversubscribe);
   if (meeting->store) {
     auto store = hand_over(std::move(meeting->store));
@@ -244,7 +249,7 @@ void task_init(spank_t spank) {
   auto options = parse_options(*said ? **said : option_text.data(), OptionSource::kResolved);
   if (!options)
     fail_node(spank, options.error());
-  if (options->mode == Mode::kOff || options->mode == Mode::kHelp) {
+  if (options->mode && !is_on(*options)) {
     spank_unsetenv(spank, kOptionsVariable); // the task sees nothing of us
     return;
   }

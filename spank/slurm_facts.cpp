@@ -13,6 +13,14 @@ namespace {
 
 constexpr std::uint32_t kLastSrunStep = 0xfffffff0; // above: batch, extern, interactive, pending
 
+std::vector<std::string> read_command(spank_t spank) {
+  char** arguments = nullptr;
+  int count = 0;
+  if (spank_get_item(spank, S_JOB_ARGV, &count, &arguments) != ESPANK_SUCCESS || !arguments)
+    return {};
+  return {arguments, arguments + count};
+}
+
 Error missing(const char* what) {
   return Error{std::string("Slurm does not tell ") + what,
                "the step's environment may have been changed by another plugin"};
@@ -68,10 +76,7 @@ Environment environment_of(char** strings) {
 
 LaunchFacts read_launch(spank_t spank) {
   LaunchFacts launch;
-  char** arguments = nullptr;
-  int count = 0;
-  if (spank_get_item(spank, S_JOB_ARGV, &count, &arguments) == ESPANK_SUCCESS && arguments)
-    launch.command.assign(arguments, arguments + count);
+  launch.command = read_command(spank);
   if (spank_get_item(spank, S_JOB_NNODES, &launch.nodes) != ESPANK_SUCCESS ||
       spank_get_item(spank, S_JOB_TOTAL_TASK_COUNT, &launch.tasks) != ESPANK_SUCCESS)
     return {};
@@ -147,6 +152,7 @@ Result<SlurmFacts> read_facts(spank_t spank) {
   facts.distribution = text("SLURM_DISTRIBUTION");
   facts.plane_size =
       static_cast<std::uint32_t>(parse_number(text("SLURM_DIST_PLANESIZE"), kMaxTasks).value_or(0));
+  facts.command = read_command(spank);
   facts.heterogeneous = facts.environment.contains("SLURM_HET_SIZE");
   return facts;
 }

@@ -25,8 +25,9 @@ struct SlurmFacts {
   std::string distribution;   // "block", "cyclic:block", ...; "" when the user said nothing
   std::uint32_t plane_size = 0;
   bool heterogeneous = false;
-  std::uint32_t slurm_release = 0; // 2205 for 22.05
-  Environment environment;         // the task's, before our changes
+  std::uint32_t slurm_release = 0;  // 2205 for 22.05
+  Environment environment;          // the task's, before our changes
+  std::vector<std::string> command; // what the task runs; empty if Slurm does not tell
 };
 
 // Whose the task is.

@@ -86,6 +86,7 @@ public:
       std::string_view argument = arguments[i];
       if (argument == ":") {
         in_options = true; // the next component's options
+        counts_.several_components = true;
       } else if (in_options) {
         if (argument == "--" || argument.size() < 2 || argument[0] != '-') {
           in_options = false;
@@ -94,12 +95,19 @@ public:
             line_.by_launcher = true;
         } else if (argument[1] == '-' ? long_option(argument.substr(2))
                                       : short_options(argument.substr(1))) {
-          if (++i < arguments.size() && cpu_bind_follows_)
-            line_.cpu_bind = cpu_bind_of(arguments[i]);
-          cpu_bind_follows_ = false;
+          if (++i < arguments.size())
+            take_value(arguments[i]);
+          follows_ = Follows::kOther;
         }
       }
     }
+    if (counts_.several_components)
+      return line_;
+    line_.nodes = counts_.nodes;
+    line_.tasks =
+        counts_.tasks > 0 ? counts_.tasks : counts_.per_node * std::max(1u, counts_.nodes);
+    if (counts_.per_node > 0 && counts_.nodes == 0)
+      line_.nodes = counts_.tasks == 0 ? 1 : 0; // srun's own choice
     return line_;
   }
 
@@ -114,10 +122,15 @@ private:
     }
     if (abbreviates(name, "kill-on-bad-exit", 1))
       line_.kills_on_bad_exit = true;
-    if (abbreviates(name, "cpu-bind", 5) || abbreviates(name, "cpu_bind", 5)) {
-      cpu_bind_follows_ = equals == option.npos;
-      if (!cpu_bind_follows_)
-        line_.cpu_bind = cpu_bind_of(option.substr(equals + 1));
+    follows_ = abbreviates(name, "cpu-bind", 5) || abbreviates(name, "cpu_bind", 5)
+                   ? Follows::kCpuBind
+               : abbreviates(name, "nodes", 4)            ? Follows::kNodes
+               : name == "ntasks"                         ? Follows::kTasks
+               : abbreviates(name, "ntasks-per-node", 12) ? Follows::kTasksPerNode
+                                                          : Follows::kOther;
+    if (equals != option.npos) {
+      take_value(option.substr(equals + 1));
+      follows_ = Follows::kOther;
     }
     if (abbreviates(name, "interactive", 3))
       line_.interactive = true;
@@ -134,14 +147,53 @@ private:
         line_.kills_on_bad_exit = true;
       if (kShortWithOptionalValue.find(letters[i]) != letters.npos)
         return false; // the rest of the argument is its value
-      if (kShortWithValue.find(letters[i]) != letters.npos)
-        return i + 1 == letters.size();
+      if (kShortWithValue.find(letters[i]) == letters.npos)
+        continue;
+      follows_ = letters[i] == 'N'   ? Follows::kNodes
+                 : letters[i] == 'n' ? Follows::kTasks
+                                     : Follows::kOther;
+      if (i + 1 == letters.size())
+        return true;
+      take_value(letters.substr(i + 1));
+      return false;
     }
     return false;
   }
 
+  // Of the option just read.
+  void take_value(std::string_view value) {
+    switch (follows_) {
+    case Follows::kCpuBind:
+      line_.cpu_bind = cpu_bind_of(value);
+      break;
+    case Follows::kNodes: // of MIN-MAX nothing is known yet
+      counts_.nodes = count_of(value);
+      break;
+    case Follows::kTasks:
+      counts_.tasks = count_of(value);
+      break;
+    case Follows::kTasksPerNode:
+      counts_.per_node = count_of(value);
+      break;
+    case Follows::kOther:
+      break;
+    }
+  }
+
+  static std::uint32_t count_of(std::string_view value) {
+    constexpr std::uint32_t kMost = 1u << 15; // so that a product of two is one, too
+    return static_cast<std::uint32_t>(parse_number(value, kMost).value_or(0));
+  }
+
+  enum class Follows { kOther, kCpuBind, kNodes, kTasks, kTasksPerNode };
+  struct Counts {
+    std::uint32_t nodes = 0, tasks = 0, per_node = 0;
+    bool several_components = false;
+  };
+
   SrunLine line_;
-  bool cpu_bind_follows_ = false; // as the next argument
+  Counts counts_;
+  Follows follows_ = Follows::kOther; // an option whose value is the next argument
 };
 
 } // namespace

@@ -3,6 +3,7 @@
 // decided in the plugin's first hook, when no option is known yet.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,7 +21,10 @@ struct SrunLine {
   std::string dist_train;         // value of the last --dist-train; "" for the bare option
   bool kills_on_bad_exit = false; // the user said -K or --kill-on-bad-exit, with whatever value
   CpuBind cpu_bind = CpuBind::kUnsaid; // of the last --cpu-bind
-  bool interactive = false;            // salloc's own srun, which runs the user's shell on a node
+  // Of --nodes, and of --ntasks or --ntasks-per-node with it; 0 where they do
+  // not tell, and in heterogeneous steps.
+  std::uint32_t nodes = 0, tasks = 0;
+  bool interactive = false; // salloc's own srun, which runs the user's shell on a node
   bool by_launcher = false; // mpirun or its like called srun to start its daemons, not ranks
 };
 

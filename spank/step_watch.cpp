@@ -75,8 +75,9 @@ void StepWatch::compare_nodes(const RollCall& roll, double seconds, Remark& rema
   if (!comparison_due_ || (!roll.all_facts_here() && seconds < complete_since_ + kFactsPatience))
     return;
   comparison_due_ = false;
-  for (const auto& finding : findings(roll.facts(), roll.world_size(), kPluginVersion,
-                                      options_.oversubscribe.value_or(false))) {
+  for (const auto& finding :
+       findings(roll.facts(), roll.world_size(), kPluginVersion,
+                options_.oversubscribe.value_or(false), options_.mode.value_or(Mode::kTorch))) {
     if (finding.fatal && options_.checks.value_or(CheckRule::kEnd) == CheckRule::kEnd) {
       remark.end = Error{finding.text + "; the step is ended", finding.hint};
       return;

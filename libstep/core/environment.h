@@ -32,7 +32,8 @@ struct TaskPlan {
   std::string broker;          // srun's address and port for what programs ask of it; "" if none
   std::string token;           // 32 lower-case hexadecimal digits
   std::string interface;       // of this node, towards master_address; "" if unknown
-  std::uint32_t threads = 0;   // for OMP_NUM_THREADS; 0 if unknown
+  std::uint32_t cores = 0;     // of the task; 0 if unknown
+  std::uint32_t gpu_count = 0; // that the task sees; 0 if none or unknown
   std::string jax_devices;     // jax_device_ids(); "" leaves the variable alone
   std::string nccl_interfaces; // NCCL_SOCKET_IFNAME; "" leaves the choice to NCCL
   // Of placement: lists of visible devices; values where the user has set none; and what the task
@@ -58,8 +59,8 @@ struct EnvPlan {
 
 using Environment = std::map<std::string, std::string, std::less<>>;
 
-// Every variable that a task may get, but DIST_TRAIN_*: what the option's help and `dist-train env`
-// show.
+// Every variable that a task may get in one mode or another, but DIST_TRAIN_*: what the option's
+// help and `dist-train env` show.
 inline constexpr std::string_view kTaskVariables[] = {
     "RANK",
     "WORLD_SIZE",
@@ -73,6 +74,17 @@ inline constexpr std::string_view kTaskVariables[] = {
     "ROLE_NAME",
     "MASTER_ADDR",
     "MASTER_PORT",
+    "SLURM_NTASKS_PER_NODE",
+    "CROSS_RANK",
+    "CROSS_SIZE",
+    "LOCAL_SIZE",
+    "PET_NNODES",
+    "PET_NODE_RANK",
+    "PET_NPROC_PER_NODE",
+    "PET_MASTER_ADDR",
+    "PET_MASTER_PORT",
+    "PET_RDZV_BACKEND",
+    "PET_RDZV_ID",
     "JAX_COORDINATOR_ADDRESS",
     "JAX_COORDINATOR_PORT",
     "JAX_NUM_PROCESSES",

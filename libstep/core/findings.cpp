@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "libstep/core/findings.h"
 
+#include "libstep/core/mode_checks.h"
 #include "libstep/core/text.h"
 
 #include <algorithm>
@@ -120,15 +121,22 @@ void check_gpu_counts(const Nodes& nodes, bool oversubscribe, Found& found) {
   }
 }
 
-void check_isolation(const Nodes& nodes, Found& found) {
+void check_isolation(const Nodes& nodes, Mode mode, Found& found) {
   auto isolated = those_where(nodes, [](const NodeFacts& node) { return node.gpus_isolated; });
+  const bool certain = takes_gpu_at_local_rank(mode);
+  const std::string device =
+      certain ? std::string("mode ") + to_text(mode) +
+                    " takes the GPU at LOCAL_RANK, which fails beyond the first"
+      : mode == Mode::kTorch ? "set_device(LOCAL_RANK) fails beyond the first"
+                             : "";
   if (!isolated.empty())
     found.push_back({"each task on " + names_of(isolated) +
-                         " sees GPUs of its own only: set_device(LOCAL_RANK) fails beyond the "
-                         "first, and NCCL may lose NVLink between them",
+                         " sees GPUs of its own only: " + device +
+                         (device.empty() ? "" : ", and ") + "NCCL may lose NVLink between them",
                      "--gpus-per-node=N or --gpus=N with --gpu-bind=none, instead of "
                      "--gpus-per-task, --ntasks-per-gpu or another --gpu-bind; from Slurm 23.11 on "
-                     "--gres-flags=allow-task-sharing will do"});
+                     "--gres-flags=allow-task-sharing will do",
+                     certain});
 }
 
 void check_hcas(const Nodes& nodes, Found& found) {
@@ -269,12 +277,12 @@ void check_placement(const Nodes& nodes, Found& found) {
 } // namespace
 
 std::vector<Finding> findings(const std::vector<NodeFacts>& nodes, std::uint32_t world_size,
-                              std::string_view srun_plugin_version, bool oversubscribe) {
+                              std::string_view srun_plugin_version, bool oversubscribe, Mode mode) {
   Found found;
   if (nodes.empty())
     return found;
   check_gpu_counts(nodes, oversubscribe, found);
-  check_isolation(nodes, found);
+  check_isolation(nodes, mode, found);
   check_hcas(nodes, found);
   check_versions(nodes, srun_plugin_version, found);
   check_open_files(nodes, world_size, found);

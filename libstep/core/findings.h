@@ -4,6 +4,7 @@
 #pragma once
 
 #include "libstep/core/node_facts.h"
+#include "libstep/core/options.h"
 
 #include <string>
 #include <string_view>
@@ -23,8 +24,9 @@ struct Finding {
 // (the most frequent value is right), and what one rank more than a node allows will run into.
 // Values that are not known (0, "") are never wrong. `world_size` is the number of ranks,
 // `srun_plugin_version` the plugin's where srun runs ("" if not known). With `oversubscribe` tasks
-// share GPUs on purpose.
+// share GPUs on purpose; the mode tells what is certain to fail.
 std::vector<Finding> findings(const std::vector<NodeFacts>& nodes, std::uint32_t world_size,
-                              std::string_view srun_plugin_version, bool oversubscribe = false);
+                              std::string_view srun_plugin_version, bool oversubscribe = false,
+                              Mode mode = Mode::kTorch);
 
 } // namespace dist_train

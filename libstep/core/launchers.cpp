@@ -72,6 +72,18 @@ std::string launcher_in_shell(std::string_view text) {
   return "";
 }
 
+bool is_torchrun(std::string_view launcher) {
+  return launcher == "torchrun" || launcher.ends_with("torch.distributed.run") ||
+         launcher.ends_with("torch.distributed.launch");
+}
+
+// Whether the user has told torchrun of the nodes; in the words of a shell's -c, too.
+bool names_nodes(const std::vector<std::string>& command) {
+  return std::any_of(command.begin(), command.end(), [](const std::string& word) {
+    return word.find("--nnodes") != word.npos || word.find("--standalone") != word.npos;
+  });
+}
+
 const std::string* set_in(const Environment& environment, const char* name) {
   auto found = environment.find(name);
   return found == environment.end() || found->second.empty() ? nullptr : &found->second;
@@ -100,15 +112,22 @@ std::string launcher_in(const std::vector<std::string>& command) {
 }
 
 std::vector<std::string> launch_warnings(const LaunchFacts& launch, const Environment& environment,
-                                         bool diagnose) {
+                                         const Options& options) {
   std::vector<std::string> warnings;
-  if (auto launcher = launcher_in(launch.command); !launcher.empty() && launch.tasks > launch.nodes)
+  auto launcher = launcher_in(launch.command);
+  if (!launcher.empty() && launch.tasks > launch.nodes)
     warnings.push_back(
         "the command is the launcher '" + launcher + "', and " + std::to_string(launch.tasks) +
         " tasks on " + std::to_string(launch.nodes) +
         " nodes would each start the ranks of their node, on the same ports and GPUs; give srun "
         "the program itself (python train.py), or one task per node (--ntasks-per-node=1)");
-  if (!diagnose)
+  else if (is_torchrun(launcher) && launch.nodes > 1 && options.mode != Mode::kTorchrun &&
+           !names_nodes(launch.command))
+    warnings.push_back("'" + launcher +
+                       "' without --nnodes trains on each node alone; "
+                       "--dist-train=torchrun tells it of all " +
+                       std::to_string(launch.nodes) + " nodes");
+  if (!options.verbose.value_or(false))
     return warnings;
   for (const char* proxy : {"grpc_proxy", "https_proxy", "http_proxy"}) {
     const auto* value = set_in(environment, proxy);

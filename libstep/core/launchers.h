@@ -23,9 +23,10 @@ struct LaunchFacts {
   std::uint32_t tasks = 0; // likewise
 };
 
-// One line for each thing that will not work: a launcher with several tasks on a node; and with
-// `diagnose` also a proxy that gRPC, and so JAX, would send its rendezvous through.
+// One line for each thing that will not work: a launcher with several tasks on a node; torchrun
+// that does not know of the other nodes, unless the mode tells it; with `verbose` also a proxy that
+// gRPC, and so JAX, would send its rendezvous through.
 std::vector<std::string> launch_warnings(const LaunchFacts& launch, const Environment& environment,
-                                         bool diagnose);
+                                         const Options& options);
 
 } // namespace dist_train

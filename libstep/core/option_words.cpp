@@ -17,6 +17,7 @@ constexpr std::size_t kMaxInterfaces = 512;
 constexpr std::size_t kMaxNics = 256;
 constexpr std::size_t kMaxPath = 255;
 constexpr std::uint32_t kMaxThreads = 4096;
+constexpr std::uint32_t kMaxProcesses = 4096; // of a node
 
 std::optional<PortRange> port_range(std::string_view value) {
   auto dash = value.find('-');
@@ -38,6 +39,16 @@ std::optional<OmpRule> omp_rule(std::string_view value) {
   if (!threads || *threads == 0)
     return std::nullopt;
   return OmpRule{OmpRule::kFixed, static_cast<std::uint32_t>(*threads)};
+}
+
+// 0 stands for auto.
+std::optional<std::uint32_t> process_count(std::string_view value) {
+  if (value == "auto")
+    return 0;
+  auto count = parse_number(value, kMaxProcesses);
+  if (!count || *count == 0)
+    return std::nullopt;
+  return static_cast<std::uint32_t>(*count);
 }
 
 std::optional<std::string> name_list(std::string_view value, std::size_t most) {
@@ -98,6 +109,8 @@ bool set_value(Options& options, Key key, std::string_view value) {
     return store(options.nic, name_list(value, kMaxNics));
   case Key::kOmp:
     return store(options.omp, omp_rule(value));
+  case Key::kNproc:
+    return store(options.nproc, process_count(value));
   case Key::kWait: {
     auto seconds = parse_number(value, kMaxWaitSeconds);
     if (!seconds || *seconds == 0)
@@ -161,6 +174,8 @@ std::optional<std::string> value_text(const Options& options, Key key) {
     return options.omp->kind == OmpRule::kAuto   ? "auto"
            : options.omp->kind == OmpRule::kKeep ? "keep"
                                                  : std::to_string(options.omp->threads);
+  if (key == Key::kNproc && options.nproc)
+    return *options.nproc == 0 ? "auto" : std::to_string(*options.nproc);
   if (key == Key::kWait && options.wait_seconds)
     return std::to_string(*options.wait_seconds);
   if (key == Key::kKill && options.kill)

@@ -50,6 +50,11 @@ public:
         return *std::move(error);
       begin = end + 1;
     }
+    if (options_.nproc && options_.mode && options_.mode != Mode::kTorchrun)
+      return error_at(text_, said("nproc"),
+                      "'nproc' is of mode torchrun, and this is mode " +
+                          quoted(to_text(*options_.mode)),
+                      "remove it");
     return options_;
   }
 
@@ -100,7 +105,7 @@ private:
     if (word_key == Key::kMode || word_key == Key::kStrategy) {
       std::vector<std::string_view> possible;
       for (const auto& word : kWords) {
-        if (word.key != word_key)
+        if (word.key != word_key || (row->key == Key::kDefault && !may_be_default(word.mode)))
           continue;
         if (word.word == value)
           return set_word(word, value_span);
@@ -133,6 +138,9 @@ private:
     return std::nullopt;
   }
 
+  // For steps that say nothing, so it must suit any that users may start.
+  static bool may_be_default(Mode mode) { return mode == Mode::kTorch || mode == Mode::kOff; }
+
   // Every thing may be said once: 'fsdp,fsdp' is a slip, 'fsdp,ddp' a contradiction.
   std::optional<Error> once(std::string_view slot, Span span) {
     for (const auto& [said_slot, said] : said_) {
@@ -146,6 +154,14 @@ private:
     }
     said_.emplace_back(slot, span);
     return std::nullopt;
+  }
+
+  // Where a thing was said that has been.
+  Span said(std::string_view slot) const {
+    for (const auto& [said_slot, span] : said_)
+      if (said_slot == slot)
+        return span;
+    return {0, 0};
   }
 
   bool may_stand(const KeyRow& row) const {
@@ -225,6 +241,7 @@ Options merge(const Options& over, const Options& under) {
   merged.port = first_of(over.port, under.port);
   merged.iface = first_of(over.iface, under.iface);
   merged.omp = first_of(over.omp, under.omp);
+  merged.nproc = first_of(over.nproc, under.nproc);
   merged.wait_seconds = first_of(over.wait_seconds, under.wait_seconds);
   merged.kill = first_of(over.kill, under.kill);
   merged.limits = first_of(over.limits, under.limits);
@@ -236,18 +253,38 @@ bool names_interfaces(const Options& options) {
   return options.iface && *options.iface != "auto" && *options.iface != "none";
 }
 
+bool is_on(const Options& options) {
+  return options.mode && *options.mode != Mode::kOff && *options.mode != Mode::kHelp;
+}
+
+bool launches_ranks(Mode mode) { return mode == Mode::kTorchrun || mode == Mode::kRay; }
+
 const char* to_text(Mode mode) {
-  switch (mode) {
-  case Mode::kTorch:
-    return "torch";
-  case Mode::kOff:
-    return "off";
-  case Mode::kHelp:
-    return "help";
-  }
+  for (const auto& row : kWords)
+    if (row.key == Key::kMode && row.mode == mode)
+      return row.word.data(); // a literal
   return "?";
 }
 
-const char* to_text(Strategy strategy) { return strategy == Strategy::kFsdp ? "fsdp" : "ddp"; }
+const char* to_text(Strategy strategy) {
+  for (const auto& row : kWords)
+    if (row.key == Key::kStrategy && row.strategy == strategy)
+      return row.word.data();
+  return "?";
+}
+
+std::optional<Mode> mode_of(std::string_view word) {
+  for (const auto& row : kWords)
+    if (row.key == Key::kMode && row.word == word)
+      return row.mode;
+  return std::nullopt;
+}
+
+std::optional<Strategy> strategy_of(std::string_view word) {
+  for (const auto& row : kWords)
+    if (row.key == Key::kStrategy && row.word == word)
+      return row.strategy;
+  return std::nullopt;
+}
 
 } // namespace dist_train

@@ -13,10 +13,11 @@
 
 namespace dist_train {
 
-inline constexpr std::size_t kMaxOptionText = 1024; // bytes
+inline constexpr std::size_t kMaxOptionText = 2048; // bytes
 
-enum class Mode { kTorch, kOff, kHelp };
-enum class Strategy { kFsdp, kDdp };
+// Whose needs a step serves and whose limits it is checked against.
+enum class Mode { kTorch, kLightning, kDeepspeed, kMegatron, kJax, kTorchrun, kRay, kOff, kHelp };
+enum class Strategy { kFsdp, kHsdp, kZero2, kDdp };
 
 // Whether a MASTER_ADDR or MASTER_PORT that the user exported stays.
 enum class EnvRule { kOurs, kKeep };
@@ -59,6 +60,7 @@ struct Options {
   std::optional<PortRange> port;
   std::optional<std::string> iface; // "auto", "none", or names, prefixes and subnets joined by '+'
   std::optional<OmpRule> omp;
+  std::optional<std::uint32_t> nproc; // ranks that torchrun starts on a node; 0: auto
   std::optional<std::uint32_t> wait_seconds;
   std::optional<bool> kill;
   std::optional<LimitRule> limits;
@@ -83,6 +85,15 @@ std::string canonical_text(const Options& options);
 // What `over` says, and what `under` says about the rest.
 Options merge(const Options& over, const Options& under);
 
+// Whether the mode, where one is said, makes something of the step's tasks.
+bool is_on(const Options& options);
+
+// Whether the tasks, one a node, are no ranks themselves but start those of their node.
+bool launches_ranks(Mode mode);
+inline bool launches_ranks(const Options& options) {
+  return options.mode && launches_ranks(*options.mode);
+}
+
 // Whether iface= says which interfaces.
 bool names_interfaces(const Options& options);
 
@@ -91,6 +102,9 @@ std::string options_help();
 
 const char* to_text(Mode mode);
 const char* to_text(Strategy strategy);
+// The same backwards, nothing for other texts.
+std::optional<Mode> mode_of(std::string_view word);
+std::optional<Strategy> strategy_of(std::string_view word);
 
 // Values where nothing was said.
 inline constexpr PortRange kDefaultPorts{23000, 27999};

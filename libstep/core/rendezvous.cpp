@@ -25,12 +25,12 @@ std::string step_text(const StepId& id) {
   return std::to_string(id.job) + '.' + std::to_string(id.step);
 }
 
-Result<std::optional<Ports>> reserved_ports(std::string_view text) {
+Result<std::optional<Ports>> reserved_ports(std::string_view text, std::size_t least) {
   auto ids = parse_id_set(text, 65536);
   if (!ids || (!ids->empty() && (ids->front() == 0 || ids->back() > 65535)))
     return Error{"SLURM_STEP_RESV_PORTS=" + quoted(text) + " is not a list of ports",
                  "do not set it yourself; Slurm does"};
-  if (ids->size() < 2)
+  if (ids->size() < least)
     return std::optional<Ports>();
   auto port = [&](std::size_t i) {
     return i < ids->size() ? static_cast<std::uint16_t>((*ids)[i]) : std::uint16_t{0};

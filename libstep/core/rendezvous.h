@@ -43,8 +43,8 @@ struct Master {
 
 // Slurm's reserved ports of the step ("12054-12056,12060"): the first is the framework's, then
 // libstep's, then JAX's, and what follows the fourth without a gap is spare. Nothing when there
-// are fewer than two.
-Result<std::optional<Ports>> reserved_ports(std::string_view text);
+// are fewer than `least`.
+Result<std::optional<Ports>> reserved_ports(std::string_view text, std::size_t least = 2);
 
 inline constexpr std::uint16_t kPortBlock = 8; // ports of a candidate: three servers, five spares
 inline constexpr std::uint16_t kFewestPorts = 4 * kPortBlock; // of a range: three blocks or more

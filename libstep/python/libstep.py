@@ -219,7 +219,7 @@ class Step:
       node_rank, node_count           this node in rank order (rank 0's is 0), how many there are
       node_name                       this node
       source, source_text             a Source, and "srun --dist-train (step 4711.0)"
-      strategy                        "fsdp", "ddp" or ""
+      strategy                        "fsdp", "hsdp", "zero2", "ddp" or ""
       id                              "4711.0", or "" outside Slurm
       restart_count                   0 on the first run of a job
       master_address, master_port     where this program may let its own rank 0 listen, with

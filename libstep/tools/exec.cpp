@@ -213,7 +213,8 @@ std::variant<Agreed, Refusal> agree(Session& session, const Environment& environ
                        : interface_towards(offer->address);
   const auto devices = task_devices(environment, plan.local_world_size, gpu_vendor());
   const auto cores = cores_of_task(environment, allowed_cpus(), plan.local_world_size);
-  plan.threads = cores > 0 ? omp_threads(cores, devices.count > 0) : 0;
+  plan.cores = cores;
+  plan.gpu_count = devices.count;
   plan.jax_devices = jax_device_ids(devices, plan.local_rank, plan.local_world_size, false);
   return agreed;
 }

@@ -95,6 +95,51 @@ TEST(Identity, Plugin) {
   EXPECT_FALSE(me.store_fd); // rank 0's only
 }
 
+TEST(Identity, ATaskThatStartsRanksIsWhatSlurmSaysAndWhatItStartsIsWhatItsLauncherSays) {
+  auto task = slurm();
+  for (const auto& [name, value] : plugin())
+    if (name.starts_with("DIST_TRAIN_"))
+      task[name] = value;
+  task = with(task, {{"DIST_TRAIN_MODE", "ray"},
+                     {"DIST_TRAIN_STRATEGY", "zero2"},
+                     {"DIST_TRAIN_LAYOUT", "node01=0;node02=1"},
+                     {"SLURM_STEP_NUM_TASKS", "2"},
+                     {"SLURM_PROCID", "1"},
+                     {"SLURM_LOCALID", "0"},
+                     {"SLURM_GTIDS", "1"}});
+  for (const char* layout : {"node01=0;node02=1", ""}) {
+    task["DIST_TRAIN_LAYOUT"] = layout;
+    const Identity me = found(task);
+    EXPECT_EQ(me.source, STEP_SOURCE_PLUGIN);
+    EXPECT_EQ(me.rank, 1u);
+    EXPECT_EQ(me.world, 2u);
+    EXPECT_EQ(me.node_rank, 1u);
+    EXPECT_EQ(me.node_count, 2u);
+    EXPECT_EQ(me.local_world, 1u);
+    EXPECT_EQ(me.master_address, "10.0.0.1");
+    EXPECT_EQ(me.master_port, 0); // Ray's head has it
+    EXPECT_EQ(me.strategy, "zero2");
+  }
+  task = with(
+      task,
+      {{"DIST_TRAIN_MODE", "torchrun"}, {"MASTER_ADDR", "10.0.0.1"}, {"MASTER_PORT", "23000"}});
+  EXPECT_EQ(found(task).master_port, 23000);
+  EXPECT_EQ(found(task).rank, 1u);
+
+  // A worker of torchrun's, or an actor of Ray's.
+  for (const char* mode : {"torchrun", "ray"}) {
+    auto worker = with(task, torchrun());
+    worker["DIST_TRAIN_MODE"] = mode;
+    if (mode == std::string("ray"))
+      worker.erase("TORCHELASTIC_RUN_ID");
+    const Identity me = found(worker);
+    EXPECT_EQ(me.source, STEP_SOURCE_TORCHRUN);
+    EXPECT_EQ(me.rank, 3u);
+    EXPECT_EQ(me.world, 4u);
+    EXPECT_EQ(me.strategy, "zero2");
+  }
+}
+
 TEST(Identity, PluginWithoutLayoutOrWithIpv6) {
   Environment environment = with(plugin(), {{"DIST_TRAIN_STORE", "[fd00::1]:23001"},
                                             {"DIST_TRAIN_LAYOUT", ""}, // too long to be passed on

@@ -60,6 +60,30 @@ TEST(SrunLine, TellsWhatTheUserWantsOfCpuBind) {
     EXPECT_EQ(read_srun_line(arguments).cpu_bind, bind) << testing::PrintToString(arguments);
 }
 
+TEST(SrunLine, TellsNodesAndTasksWhereTheLineSettlesThem) {
+  struct Case {
+    std::vector<std::string> arguments;
+    std::uint32_t nodes, tasks;
+  };
+  for (const Case& c : {
+           Case{{"-N2", "-n", "4", "x"}, 2, 4},
+           Case{{"--nodes=2", "--ntasks=4", "x"}, 2, 4},
+           Case{{"-lN", "2", "--ntasks-per-node", "3", "x"}, 2, 6},
+           Case{{"--ntasks-per-node=3", "x"}, 1, 3},
+           Case{{"-n4", "x", "-N", "2"}, 0, 4},
+           Case{{"-n4", "--ntasks-per-node=2", "x"}, 0, 4},
+           Case{{"-N1-3", "-n4", "x"}, 0, 4},
+           Case{{"-N2", "x"}, 2, 0},
+           Case{{"--ntasks-per-core=3", "--ntasks-per-gpu", "2", "x"}, 0, 0},
+           Case{{"-N2", "-n4", "x", ":", "-n1", "y"}, 0, 0},
+           Case{{"-Nmany", "-n99999999999", "x"}, 0, 0},
+       }) {
+    auto line = read_srun_line(c.arguments);
+    EXPECT_EQ(line.nodes, c.nodes) << testing::PrintToString(c.arguments);
+    EXPECT_EQ(line.tasks, c.tasks) << testing::PrintToString(c.arguments);
+  }
+}
+
 TEST(SrunLine, KnowsTheDaemonsOfLaunchers) {
   using Line = std::vector<std::string>;
   const std::pair<Line, bool> cases[] = {

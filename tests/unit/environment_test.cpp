@@ -20,7 +20,7 @@ TaskPlan rank_five() {
   plan.ports = {23001, 23002, 23003};
   plan.token = "00112233445566778899aabbccddeeff";
   plan.interface = "eth0";
-  plan.threads = 4;
+  plan.cores = 4;
   plan.jax_devices = "0,1";
   return plan;
 }
@@ -134,7 +134,7 @@ TEST(TaskEnvironment, WhatAnOuterStepChoseIsNobodysWish) {
   auto outer = rank_five();
   outer.master_address = "10.0.0.9";
   outer.interface = "ib0";
-  outer.threads = 32;
+  outer.cores = 32;
   outer.jax_devices = "7";
   auto before = changed(outer, {}, {});
   Options keep;
@@ -222,6 +222,136 @@ TEST(TaskEnvironment, PlacementFillsWhatTheUserAndNcclsFilesLeave) {
   ASSERT_EQ(notices.size(), 1u);
   EXPECT_EQ(notices[0], "kept yours: NCCL_IB_HCA (nccl.conf), UCX_NET_DEVICES");
   EXPECT_TRUE(task_environment(plan, {}, users).notices.empty());
+}
+
+// One task a node: the second of three.
+TaskPlan second_node() {
+  auto plan = rank_five();
+  plan.rank = plan.node_rank = 1;
+  plan.world_size = plan.node_count = 3;
+  plan.layout = "n1=0;n2=1;n3=2";
+  plan.cores = 16;
+  plan.gpu_count = 4;
+  return plan;
+}
+
+const Environment kStaleRank{{"RANK", "9"},
+                             {"WORLD_SIZE", "99"},
+                             {"LOCAL_RANK", "9"},
+                             {"ROLE_RANK", "9"},
+                             {"JAX_PROCESS_ID", "9"}};
+
+TEST(TaskEnvironment, TorchrunGetsItsStaticArgumentsAndNoRank) {
+  const auto options = *parse_options("torchrun,fsdp");
+  auto after = changed(second_node(), options, kStaleRank);
+  for (const auto& [name, value] : kStaleRank)
+    EXPECT_FALSE(after.contains(name)) << name;
+  const Environment expected{{"PET_NNODES", "3"},
+                             {"PET_NODE_RANK", "1"},
+                             {"PET_NPROC_PER_NODE", "4"},
+                             {"PET_MASTER_ADDR", "10.0.0.1"},
+                             {"PET_MASTER_PORT", "23001"},
+                             {"PET_RDZV_BACKEND", "static"},
+                             {"PET_RDZV_ID", "4711.2"},
+                             {"NODE_RANK", "1"},
+                             {"MASTER_ADDR", "10.0.0.1"},
+                             {"MASTER_PORT", "23001"},
+                             {"OMP_NUM_THREADS", "3"}, // 16 cores, 4 workers, NCCL's thread
+                             {"DIST_TRAIN_MODE", "torchrun"},
+                             {"DIST_TRAIN_STRATEGY", "fsdp"}};
+  for (const auto& [name, value] : expected)
+    EXPECT_EQ(after[name], value) << name;
+
+  auto without_gpus = second_node();
+  without_gpus.gpu_count = 0;
+  after = changed(without_gpus, options, {});
+  EXPECT_EQ(after["PET_NPROC_PER_NODE"], "16");
+  EXPECT_EQ(after["OMP_NUM_THREADS"], "1");
+  after = changed(without_gpus, *parse_options("torchrun,nproc=2"), {{"PET_NPROC_PER_NODE", "5"}});
+  EXPECT_EQ(after["PET_NPROC_PER_NODE"], "2");
+  EXPECT_EQ(after["OMP_NUM_THREADS"], "8");
+  without_gpus.cores = 0;
+  EXPECT_EQ(changed(without_gpus, options, {})["PET_NPROC_PER_NODE"], "1");
+}
+
+TEST(TaskEnvironment, WhatTheUserToldTorchrunStaysUnlessItContradictsTheStep) {
+  const Environment users{{"PET_MAX_RESTARTS", "3"}, {"PET_NPROC_PER_NODE", "2"},
+                          {"PET_NNODES", "8"},       {"PET_MASTER_PORT", "29500"},
+                          {"PET_STANDALONE", "1"},   {"TORCHELASTIC_RUN_ID", "x"}};
+  const auto options = *parse_options("torchrun");
+  auto after = changed(second_node(), options, users);
+  EXPECT_EQ(after["PET_MAX_RESTARTS"], "3");
+  EXPECT_EQ(after["PET_NPROC_PER_NODE"], "2");
+  EXPECT_EQ(after["PET_NNODES"], "3");
+  EXPECT_EQ(after["PET_MASTER_PORT"], "23001");
+  EXPECT_FALSE(after.contains("PET_STANDALONE"));
+  EXPECT_FALSE(after.contains("TORCHELASTIC_RUN_ID"));
+  EXPECT_EQ(task_environment(second_node(), options, users).notices,
+            (std::vector<std::string>{
+                "PET_NNODES is 3, not your '8' (env=keep keeps yours)",
+                "PET_MASTER_PORT is 23001, not your '29500' (env=keep keeps yours)",
+                "your PET_STANDALONE='1' is removed: torchrun would not meet at MASTER_ADDR "
+                "(env=keep keeps it)"}));
+
+  const auto keep = *parse_options("torchrun,env=keep");
+  after = changed(second_node(), keep, users);
+  EXPECT_EQ(after["PET_NNODES"], "8");
+  EXPECT_EQ(after["PET_STANDALONE"], "1");
+  EXPECT_TRUE(task_environment(second_node(), keep, users).notices.empty());
+
+  // torchrun meets where MASTER_* say.
+  after = changed(second_node(), keep, {{"MASTER_ADDR", "mine"}, {"MASTER_PORT", "29500"}});
+  EXPECT_EQ(after["PET_MASTER_ADDR"], "mine");
+  EXPECT_EQ(after["PET_MASTER_PORT"], "29500");
+
+  // An outer step's are nobody's wish.
+  auto inner = second_node();
+  inner.id.step = 7;
+  inner.gpu_count = 1;
+  auto before = changed(second_node(), options, {});
+  EXPECT_EQ(changed(inner, options, before), changed(inner, options, {}));
+  EXPECT_EQ(changed(rank_five(), {}, before), changed(rank_five(), {}, {}));
+}
+
+TEST(TaskEnvironment, RayGetsItsHeadAndNothingOfARank) {
+  const auto options = *parse_options("ray");
+  auto after = changed(second_node(), options, kStaleRank);
+  for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "NODE_RANK", "MASTER_ADDR",
+                           "MASTER_PORT", "JAX_PROCESS_ID", "OMP_NUM_THREADS", "PET_NNODES"})
+    EXPECT_FALSE(after.contains(name)) << name;
+  EXPECT_EQ(after["DIST_TRAIN_RAY_ADDRESS"], "10.0.0.1:23001");
+  EXPECT_EQ(after["DIST_TRAIN_RAY_NODES"], "3");
+  EXPECT_EQ(after["DIST_TRAIN_RAY_CPUS"], "16");
+  EXPECT_EQ(after["GLOO_SOCKET_IFNAME"], "eth0");
+  EXPECT_EQ(changed(second_node(), *parse_options("ray,omp=2"), {})["OMP_NUM_THREADS"], "2");
+}
+
+TEST(TaskEnvironment, LightningCountsTheTasksOfTheStep) {
+  const auto options = *parse_options("lightning");
+  EXPECT_EQ(
+      changed(rank_five(), options, {{"SLURM_NTASKS_PER_NODE", "4"}})["SLURM_NTASKS_PER_NODE"],
+      "1");
+  EXPECT_EQ(changed(rank_five(), {}, {{"SLURM_NTASKS_PER_NODE", "4"}})["SLURM_NTASKS_PER_NODE"],
+            "4");
+}
+
+TEST(TaskEnvironment, DeepspeedIsToldAsByItsLauncherAndOfNoMpirun) {
+  const auto options = *parse_options("deepspeed");
+  const Environment before{{"OMPI_COMM_WORLD_LOCAL_RANK", "3"}, {"OMPI_MCA_x", "y"}};
+  auto after = changed(rank_five(), options, before);
+  EXPECT_EQ(after["CROSS_RANK"], "2");
+  EXPECT_EQ(after["CROSS_SIZE"], "3");
+  EXPECT_EQ(after["LOCAL_SIZE"], "1");
+  EXPECT_FALSE(after.contains("OMPI_COMM_WORLD_LOCAL_RANK"));
+  EXPECT_TRUE(after.contains("OMPI_MCA_x"));
+  EXPECT_EQ(task_environment(rank_five(), options, before).notices,
+            std::vector<std::string>{"OMPI_COMM_WORLD_LOCAL_RANK of an mpirun around srun is "
+                                     "removed: DeepSpeed would take it for this step's"});
+  auto notices =
+      task_environment(rank_five(), options, {{"CUDA_VISIBLE_DEVICES", "GPU-1,GPU-2"}}).notices;
+  ASSERT_EQ(notices.size(), 1u);
+  EXPECT_EQ(notices[0].find("Slurm names the GPUs by UUID"), 0u);
+  EXPECT_TRUE(changed(rank_five(), {}, before).contains("OMPI_COMM_WORLD_LOCAL_RANK"));
 }
 
 } // namespace

@@ -113,8 +113,22 @@ TEST(Findings, IsolatedGpusNameTheFlagsThatWork) {
   auto finding = only(nodes);
   EXPECT_TRUE(has(finding.text, "gpu01, gpu02, gpu03, gpu04"));
   EXPECT_TRUE(has(finding.text, "set_device(LOCAL_RANK)"));
+  EXPECT_FALSE(finding.fatal);
   for (const char* flag : {"--gpus-per-node", "--gpu-bind=none", "--gres-flags=allow-task-sharing"})
     EXPECT_TRUE(has(finding.hint, flag)) << flag;
+  for (const auto mode : {Mode::kLightning, Mode::kDeepspeed, Mode::kMegatron}) {
+    auto found = findings(nodes, 32, "0.1.0", false, mode);
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_TRUE(found[0].fatal);
+    EXPECT_TRUE(
+        has(found[0].text, std::string("mode ") + to_text(mode) +
+                               " takes the GPU at LOCAL_RANK, which fails beyond the first"));
+  }
+  // JAX is told which one.
+  auto found = findings(nodes, 32, "0.1.0", false, Mode::kJax);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_FALSE(found[0].fatal);
+  EXPECT_FALSE(has(found[0].text, "LOCAL_RANK"));
 }
 
 TEST(Findings, RdmaDevicesThatDiffer) {

@@ -39,25 +39,40 @@ TEST(Launchers, AreFoundInPlainSight) {
     EXPECT_EQ(launcher_in(c.command), c.launcher) << testing::PrintToString(c.command);
 }
 
+const Options verbose = *parse_options("torch,verbose");
+
+TEST(LaunchWarnings, TorchrunThatDoesNotKnowOfTheOtherNodes) {
+  LaunchFacts launch{{"torchrun", "train.py"}, 2, 2};
+  auto warnings = launch_warnings(launch, {}, {});
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_EQ(warnings[0], "'torchrun' without --nnodes trains on each node alone; "
+                         "--dist-train=torchrun tells it of all 2 nodes");
+  EXPECT_TRUE(launch_warnings(launch, {}, *parse_options("torchrun")).empty());
+  EXPECT_TRUE(launch_warnings({{"torchrun", "--nnodes=2", "x.py"}, 2, 2}, {}, {}).empty());
+  EXPECT_TRUE(launch_warnings({{"sh", "-c", "torchrun --standalone x"}, 2, 2}, {}, {}).empty());
+  EXPECT_TRUE(launch_warnings({{"torchrun", "train.py"}, 1, 1}, {}, {}).empty());
+}
+
 TEST(LaunchWarnings, ALauncherWithSeveralTasksOnANode) {
   LaunchFacts launch{{"torchrun", "train.py"}, 2, 4};
-  auto warnings = launch_warnings(launch, {}, false);
+  auto warnings = launch_warnings(launch, {}, {});
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_EQ(warnings[0].find("the command is the launcher 'torchrun', and 4 tasks on 2 nodes"), 0u);
   launch.tasks = 2;
-  EXPECT_TRUE(launch_warnings(launch, {}, true).empty());
-  EXPECT_TRUE(launch_warnings({{"python", "train.py"}, 2, 4}, {}, true).empty());
+  launch.command = {"deepspeed", "train.py"};
+  EXPECT_TRUE(launch_warnings(launch, {}, verbose).empty());
+  EXPECT_TRUE(launch_warnings({{"python", "train.py"}, 2, 4}, {}, verbose).empty());
 }
 
 TEST(LaunchWarnings, AProxyForGrpcWhenAsked) {
   LaunchFacts launch{{"python", "train.py"}, 2, 4};
   Environment proxy{{"http_proxy", "http://proxy:3128"}};
-  EXPECT_TRUE(launch_warnings(launch, proxy, false).empty());
-  auto warnings = launch_warnings(launch, proxy, true);
+  EXPECT_TRUE(launch_warnings(launch, proxy, {}).empty());
+  auto warnings = launch_warnings(launch, proxy, verbose);
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_EQ(warnings[0].find("http_proxy='http://proxy:3128' is set"), 0u);
   proxy["no_proxy"] = "10.0.0.0/8";
-  EXPECT_TRUE(launch_warnings(launch, proxy, true).empty());
+  EXPECT_TRUE(launch_warnings(launch, proxy, verbose).empty());
 }
 
 } // namespace

@@ -21,6 +21,11 @@ TEST(Options, CanonicalTextMeansTheSame) {
            Case{"verbose,ddp", "ddp,verbose"},
            Case{"mode=off", "off"},
            Case{"strategy=fsdp,mode=on", "torch,fsdp"},
+           Case{"deepspeed,strategy=zero2", "deepspeed,zero2"},
+           Case{"hsdp,mode=lightning", "lightning,hsdp"},
+           Case{"zero2", "zero2"},
+           Case{"nproc=auto,torchrun", "torchrun,nproc=auto"},
+           Case{"nproc=4", "nproc=4"},
            Case{"omp=4,env=keep", "env=keep,omp=4"},
            Case{"omp=auto", "omp=auto"},
            Case{"port=23000-23100", "port=23000-23100"},
@@ -63,6 +68,12 @@ TEST(Options, RefusesWithTheWordACaretAndTheNearest) {
                 "  on,mode=off\n     ^~~~   say one mode only"},
            Case{"fsdp,,ddp", "an empty word in 'fsdp,,ddp'",
                 "  fsdp,,ddp\n       ^   remove the comma"},
+           Case{"fsdp,strategy=zero2", "'strategy' contradicts 'fsdp'",
+                "  fsdp,strategy=zero2\n       ^~~~~~~~   say one strategy only"},
+           Case{"ray,nproc=4", "'nproc' is of mode torchrun, and this is mode 'ray'",
+                "  ray,nproc=4\n      ^~~~~   remove it"},
+           Case{"torchurn", "unknown word 'torchurn'",
+                "  torchurn\n  ^~~~~~~~   did you mean 'torchrun'?  --dist-train=help lists all"},
            Case{"fs dp", "character ' ' is not possible here",
                 "  fs dp\n    ^   --dist-train=help lists all"},
            Case{"\xff", "character '\\xff' is not possible here",
@@ -99,13 +110,14 @@ TEST(Options, RefusesBadValues) {
                           "checks=warn",
                           "port=23000-23030",
                           ",",
-                          "lightning",
-                          "zero2",
+                          "zero3",
+                          "nproc=0",
+                          "nproc=5000",
+                          "torchrun,ray",
                           "bind=gpus",
                           "topology=/site.xml",
                           "="})
     EXPECT_FALSE(parse_options(bad)) << bad;
-  // "on,iface=..." of the greatest length would be longer as srun's canonical text.
   EXPECT_TRUE(parse_options("iface=" + std::string(512, 'a')));
   EXPECT_FALSE(parse_options("iface=" + std::string(513, 'a')));
   EXPECT_FALSE(parse_options("iface=" + std::string(kMaxOptionText - 5, 'a')));
@@ -149,7 +161,8 @@ TEST(Options, SourcesHaveTheirRules) {
   ASSERT_TRUE(site);
   EXPECT_EQ(site->mode, Mode::kTorch);
   EXPECT_FALSE(parse_options("torch", OptionSource::kPlugstack));
-  EXPECT_FALSE(parse_options("default=help", OptionSource::kPlugstack));
+  for (const char* mode : {"help", "torchrun", "ray", "lightning"})
+    EXPECT_FALSE(parse_options(std::string("default=") + mode, OptionSource::kPlugstack)) << mode;
   EXPECT_FALSE(parse_options("default=on,mode=off", OptionSource::kPlugstack));
 }
 

@@ -126,7 +126,7 @@ STEP_API const char* step_node_name(const step_t* step);            /* this node
 STEP_API const char* step_node_of(const step_t* step, int rank);    /* "?" where unknown */
 STEP_API step_source_t step_source(const step_t* step);
 STEP_API const char* step_source_text(const step_t* step); /* "srun --dist-train (step 4711.0)" */
-STEP_API const char* step_strategy(const step_t* step);    /* "fsdp", "ddp" or "" */
+STEP_API const char* step_strategy(const step_t* step);    /* of --dist-train, or "" */
 STEP_API const char* step_id(const step_t* step);          /* "4711.0", or "" outside Slurm */
 STEP_API int step_restart_count(const step_t* step);       /* 0 on the first run of a job */
 

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the framework that a mode names cannot do with the step as it is, and would show later as a
+// hang, as worlds of one or as sixteen tracebacks. Pure. The evidence is the mode that was named,
+// numbers of tasks, their layout, and an argument in srun's command line; a script's inside is not
+// looked into.
+#pragma once
+
+#include "libstep/core/launchers.h"
+#include "libstep/core/options.h"
+#include "libstep/core/rank_map.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dist_train {
+
+// Whether the mode's framework takes the GPU at the position LOCAL_RANK without looking how many
+// there are. (Accelerate, JAX and torchtitan do look; of mode torch nobody can tell.)
+bool takes_gpu_at_local_rank(Mode mode);
+
+// From what srun's line says before anything is allocated. Numbers that are 0 are not known, and
+// refuse nothing.
+std::optional<Error> refused_launch(const Options& options, const LaunchFacts& launch);
+
+// From who runs where. `command` is what the tasks run.
+std::optional<Error> refused_layout(const Options& options, const RankMap& layout,
+                                    const std::vector<std::string>& command);
+
+// The number that Megatron's command line gives this option ("--tensor-model-parallel-size 8", or
+// with =), also inside a shell's -c; the last counts. 0: none in plain sight.
+std::uint32_t parallel_size(const std::vector<std::string>& command, std::string_view option);
+
+} // namespace dist_train
