@@ -134,7 +134,7 @@ inline constexpr std::array kKeys{
     KeyRow{"omp", Key::kOmp, "auto|keep|N",
            "OMP_NUM_THREADS; auto: cores of the task, if you set nothing"},
     KeyRow{"nproc", Key::kNproc, "auto|N",
-           "mode torchrun: ranks of a node; auto: its GPUs, else the cores of the task"},
+           "mode torchrun: ranks of a node; auto: its GPUs, else the task's cores"},
     KeyRow{"wait", Key::kWait, "SECONDS",
            "how long after the last arrival a step that lacks nodes is ended (300)", false,
            " from 1 to 86400"},

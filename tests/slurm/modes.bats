@@ -41,7 +41,7 @@ values() { user srun "${@:2}" printenv "$1" | sort -u | paste -sd ' '; }
   after=$(next_job)
   [ "$after" -eq $((before + 1)) ]
   # Where only the allocation tells.
-  refused "node01 (rank 0): mode torchrun wants one task a node, not 3 tasks on node01" srun -n3 --dist-train=torchrun
+  refused "mode torchrun wants one task a node, not 3 tasks on node01" srun -n3 --dist-train=torchrun
   refused "mode ray wants one task a node, not 2 tasks on node01" \
     salloc -N2 -n3 srun --dist-train=ray
 }
@@ -107,8 +107,8 @@ PY
 }
 
 @test "lightning: the step's tasks per node whatever the job's; uneven steps are refused" {
-  [ "$(values SLURM_NTASKS_PER_NODE -N2 -n4 --dist-train=lightning)" = 2 ]
-  [ "$(values SLURM_NTASKS_PER_NODE -N2 -n4 --dist-train)" = "" ]
+  [ "$(values SLURM_NTASKS_PER_NODE -N2 -n4 -c4 --dist-train=lightning)" = 2 ]
+  [ "$(values SLURM_NTASKS_PER_NODE -N2 -n4 -c4 --dist-train)" = "" ]
   user sh -c 'printf "#!/bin/sh\nsrun -n2 printenv SLURM_NTASKS_PER_NODE >one\n" >job.sh'
   user sbatch --wait -N2 --ntasks-per-node=4 --dist-train=lightning job.sh
   [ "$(user sort -u one)" = 1 ]
@@ -128,7 +128,7 @@ PY
     srun -N2 -n4 --distribution=cyclic --dist-train=megatron env X=1 --tensor-model-parallel-size=2
   refused "mode megatron wants neighbouring ranks on one node, and node01 has ranks 0,2" \
     srun -N2 -n4 --distribution=cyclic --dist-train=megatron
-  run -0 user srun -N2 -n4 --distribution=block --dist-train=megatron sh -c 'echo $RANK' --tensor-model-parallel-size 2
+  run -0 user srun -N2 --ntasks-per-node=2 --dist-train=megatron sh -c 'echo $RANK' --tensor-model-parallel-size 2
   [ "$(sort -n <<<"$output" | paste -sd ' ')" = "0 1 2 3" ]
   run -0 --separate-stderr user srun -N2 -n4 --distribution=cyclic --dist-train=megatron,dry-run true \
     --tensor-model-parallel-size 1
