@@ -122,12 +122,16 @@ SH
   [ "$rows" = "$(printf '%s\n' 'node01 0 0' 'node01 1 1' 'node01 2 2' 'node01 3 3' 'node02 4 0' 'node03 5 0')" ]
 }
 
-@test "a launcher with several tasks on a node: one warning from srun; with one task per node none" {
+@test "a launcher with several tasks on a node, or torchrun that knows of its own only: one warning from srun" {
   user sh -c 'printf "#!/bin/sh\n" >torchrun; chmod +x torchrun'
   run -0 --separate-stderr user srun -N2 -n3 --dist-train ./torchrun train.py
   [[ $stderr == "dist-train: the command is the launcher 'torchrun', and 3 tasks on 2 nodes"* ]]
   [ "$(wc -l <<<"$stderr")" = 1 ]
   run -0 --separate-stderr user srun -N2 -n2 --dist-train ./torchrun train.py
+  [ "$stderr" = "dist-train: 'torchrun' without --nnodes trains on each node alone; --dist-train=torchrun tells it of all 2 nodes" ]
+  run -0 --separate-stderr user srun -N2 -n2 --dist-train ./torchrun --nnodes=2 train.py
+  [ "$stderr" = "" ]
+  run -0 --separate-stderr user srun -N2 -n2 --dist-train=torchrun ./torchrun train.py
   [ "$stderr" = "" ]
   run -0 --separate-stderr user srun -N2 -n3 ./torchrun train.py
   [ "$stderr" = "" ]
