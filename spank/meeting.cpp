@@ -29,8 +29,7 @@ public:
         wait_(options.wait_seconds.value_or(kDefaultWaitSeconds)), report_(std::move(report)) {}
 
   Result<Meeting> run() {
-    // The third is JAX's.
-    auto reserved = reserved_ports(facts_.reserved_ports, options_.mode == Mode::kJax ? 3 : 2);
+    auto reserved = reserved_ports(facts_.reserved_ports, options_.mode.value_or(Mode::kTorch));
     if (!reserved)
       return reserved.error();
     if (!facts_.heterogeneous) // else a port may be reserved on one component's nodes only

@@ -215,11 +215,17 @@ void set_torchrun(Changes& changes, EnvPlan& result, EnvRule rule, const TaskPla
   }
 }
 
-void set_ray(Changes& changes, EnvRule rule, const TaskPlan& plan) {
+void set_ray(Changes& changes, EnvPlan& result, EnvRule rule, const TaskPlan& plan) {
   changes.set("DIST_TRAIN_RAY_ADDRESS", host_port_text(plan.master_address, plan.ports.master));
   changes.set("DIST_TRAIN_RAY_NODES", plan.node_count);
   if (plan.cores > 0)
     changes.set("DIST_TRAIN_RAY_CPUS", plan.cores);
+  if (overlap({plan.ports.master, plan.ports.master}, kRayWorkerPorts))
+    result.notices.push_back(
+        "the head's port " + std::to_string(plan.ports.master) + " is one of Ray's worker ports (" +
+        std::to_string(kRayWorkerPorts.low) + "-" + std::to_string(kRayWorkerPorts.high) +
+        "), and ray start refuses that; give it --min-worker-port and --max-worker-port, or "
+        "--dist-train another port=LO-HI");
   for (const char* name : {"MASTER_ADDR", "MASTER_PORT"}) // Ray's actors agree on their own
     if (rule == EnvRule::kOurs || !changes.users(name))
       changes.remove(name);
@@ -290,7 +296,7 @@ EnvPlan task_environment(const TaskPlan& plan, const Options& options,
     set_torchrun(changes, result, rule, plan, processes, options.nproc.value_or(0) > 0);
     break;
   case Mode::kRay:
-    set_ray(changes, rule, plan);
+    set_ray(changes, result, rule, plan);
     break;
   default:
     set_rank(changes, plan);

@@ -100,9 +100,11 @@ bool gpus_follow_tasks(const Nodes& nodes) {
   });
 }
 
-void check_gpu_counts(const Nodes& nodes, bool oversubscribe, Found& found) {
+void check_gpu_counts(const Nodes& nodes, bool oversubscribe, Mode mode, Found& found) {
+  const bool certain = takes_gpu_at_local_rank(mode); // there is none at that position
   auto few = those_where(nodes, [&](const NodeFacts& node) {
-    return !oversubscribe && !node.gpus_isolated && node.gpus > 0 && node.gpus < node.local_ranks;
+    return (certain || !oversubscribe) && !node.gpus_isolated && node.gpus > 0 &&
+           node.gpus < node.local_ranks;
   });
   auto groups = groups_by(nodes, [](const NodeFacts& node) { return std::to_string(node.gpus); });
   if (groups.size() > 1 && !gpus_follow_tasks(nodes)) {
@@ -115,9 +117,12 @@ void check_gpu_counts(const Nodes& nodes, bool oversubscribe, Found& found) {
     const auto& node = few.front();
     found.push_back({count_text(node.local_ranks, "task") + " share " +
                          count_text(node.gpus, "GPU") + " on " + names_of(few) +
-                         ", and NCCL refuses two ranks on one (\"Duplicate GPU\")",
+                         (certain ? std::string(", and mode ") + to_text(mode) +
+                                        " takes the GPU at LOCAL_RANK, which not all have"
+                                  : ", and NCCL refuses two ranks on one (\"Duplicate GPU\")"),
                      "as many tasks as GPUs, --gpus-per-node=" + std::to_string(node.local_ranks) +
-                         ", or --dist-train=oversubscribe if that is meant"});
+                         (certain ? "" : ", or --dist-train=oversubscribe if that is meant"),
+                     certain});
   }
 }
 
@@ -281,7 +286,7 @@ std::vector<Finding> findings(const std::vector<NodeFacts>& nodes, std::uint32_t
   Found found;
   if (nodes.empty())
     return found;
-  check_gpu_counts(nodes, oversubscribe, found);
+  check_gpu_counts(nodes, oversubscribe, mode, found);
   check_isolation(nodes, mode, found);
   check_hcas(nodes, found);
   check_versions(nodes, srun_plugin_version, found);

@@ -25,12 +25,12 @@ std::string step_text(const StepId& id) {
   return std::to_string(id.job) + '.' + std::to_string(id.step);
 }
 
-Result<std::optional<Ports>> reserved_ports(std::string_view text, std::size_t least) {
+Result<std::optional<Ports>> reserved_ports(std::string_view text, Mode mode) {
   auto ids = parse_id_set(text, 65536);
   if (!ids || (!ids->empty() && (ids->front() == 0 || ids->back() > 65535)))
     return Error{"SLURM_STEP_RESV_PORTS=" + quoted(text) + " is not a list of ports",
                  "do not set it yourself; Slurm does"};
-  if (ids->size() < least)
+  if (ids->size() < (mode == Mode::kJax ? 3 : 2))
     return std::optional<Ports>();
   auto port = [&](std::size_t i) {
     return i < ids->size() ? static_cast<std::uint16_t>((*ids)[i]) : std::uint16_t{0};
@@ -38,6 +38,8 @@ Result<std::optional<Ports>> reserved_ports(std::string_view text, std::size_t l
   Ports ports{port(0), port(1), port(2), port(3)};
   for (std::size_t i = 3; i < ids->size() && (*ids)[i] == ports.spare + (i - 3); ++i)
     ++ports.spare_count;
+  if (mode == Mode::kRay && overlap({ports.master, ports.master}, kRayWorkerPorts))
+    return std::optional<Ports>();
   return std::optional<Ports>(ports);
 }
 

@@ -42,9 +42,12 @@ struct Master {
 };
 
 // Slurm's reserved ports of the step ("12054-12056,12060"): the first is the framework's, then
-// libstep's, then JAX's, and what follows the fourth without a gap is spare. Nothing when there
-// are fewer than `least`.
-Result<std::optional<Ports>> reserved_ports(std::string_view text, std::size_t least = 2);
+// libstep's, then JAX's, and what follows the fourth without a gap is spare. Nothing when they are
+// not what the mode needs: two, in mode jax three, in mode ray a head among none of Ray's workers.
+Result<std::optional<Ports>> reserved_ports(std::string_view text, Mode mode = Mode::kTorch);
+
+// Where `ray start` lets its workers listen unless it is told otherwise; it refuses a head in there.
+inline constexpr PortRange kRayWorkerPorts{10002, 19999};
 
 inline constexpr std::uint16_t kPortBlock = 8; // ports of a candidate: three servers, five spares
 inline constexpr std::uint16_t kFewestPorts = 4 * kPortBlock; // of a range: three blocks or more

@@ -324,6 +324,13 @@ TEST(TaskEnvironment, RayGetsItsHeadAndNothingOfARank) {
   EXPECT_EQ(after["DIST_TRAIN_RAY_CPUS"], "16");
   EXPECT_EQ(after["GLOO_SOCKET_IFNAME"], "eth0");
   EXPECT_EQ(changed(second_node(), *parse_options("ray,omp=2"), {})["OMP_NUM_THREADS"], "2");
+  EXPECT_TRUE(task_environment(second_node(), options, {}).notices.empty());
+  auto among_workers = second_node();
+  among_workers.ports.master = 12001;
+  auto notices = task_environment(among_workers, options, {}).notices;
+  ASSERT_EQ(notices.size(), 1u);
+  EXPECT_EQ(notices[0].find("the head's port 12001 is one of Ray's worker ports (10002-19999)"),
+            0u);
 }
 
 TEST(TaskEnvironment, LightningCountsTheTasksOfTheStep) {

@@ -102,6 +102,10 @@ TEST(Findings, MoreTasksThanGpusOnEveryNode) {
   EXPECT_TRUE(has(finding.hint, "--dist-train=oversubscribe"));
   EXPECT_FALSE(finding.fatal);
   EXPECT_TRUE(findings(nodes, 32, "0.1.0", true).empty());
+  auto found = findings(nodes, 32, "0.1.0", true, Mode::kDeepspeed);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_TRUE(found[0].fatal);
+  EXPECT_TRUE(has(found[0].text, "mode deepspeed takes the GPU at LOCAL_RANK, which not all have"));
 }
 
 TEST(Findings, IsolatedGpusNameTheFlagsThatWork) {

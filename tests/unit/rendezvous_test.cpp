@@ -10,6 +10,11 @@ namespace {
 TEST(ReservedPorts, AreTakenInOrder) {
   EXPECT_EQ(**reserved_ports("12054-12056,12060"), (Ports{12054, 12055, 12056, 12060, 1}));
   EXPECT_EQ(**reserved_ports("12054-12055"), (Ports{12054, 12055, 0}));
+  EXPECT_FALSE(*reserved_ports("12054-12055", Mode::kJax));
+  EXPECT_EQ(**reserved_ports("12054-12056", Mode::kJax), (Ports{12054, 12055, 12056}));
+  EXPECT_FALSE(*reserved_ports("10002-10009", Mode::kRay)); // among Ray's workers
+  EXPECT_FALSE(*reserved_ports("19999-20001", Mode::kRay));
+  EXPECT_EQ(**reserved_ports("20000-20001", Mode::kRay), (Ports{20000, 20001}));
   EXPECT_EQ(**reserved_ports("12054-12060,12062"), (Ports{12054, 12055, 12056, 12057, 4}));
   EXPECT_EQ(**reserved_ports("12054-12056,12060,12062"), (Ports{12054, 12055, 12056, 12060, 1}));
   EXPECT_EQ(*reserved_ports("12054"), std::nullopt);
