@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-3-Clause
-# shellcheck disable=SC2016 # what is quoted is for the user's shell
+# shellcheck disable=SC2016,SC2154 # what is quoted is for the user's shell; helper.bash sets the layouts
 # torchrun as the program of a task, one a node: a job script from before the option, and without any argument.
 load helper
 
@@ -22,4 +22,13 @@ JOB
 @test "a hand-written job script, unchanged, without the option and with it" {
   hand_written
   hand_written --dist-train
+}
+
+@test "no argument" {
+  run -0 as_user srun -N2 --ntasks-per-node=1 --dist-train=torchrun,nproc=2 torchrun "$BATS_TEST_DIRNAME/ddp.py"
+  agree 4
+}
+
+@test "two tasks on a node are refused" {
+  refuses "wants one task a node" "${uneven[@]}" --dist-train=torchrun torchrun "$BATS_TEST_DIRNAME/ddp.py"
 }
