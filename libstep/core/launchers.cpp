@@ -84,6 +84,26 @@ bool names_nodes(const std::vector<std::string>& command) {
   });
 }
 
+// The number after --node_rank in srun's own line, which all tasks share: the job script's shell
+// has filled in a variable that is 0 there. "" if there is none, or the rendezvous deals out the
+// ranks.
+std::string_view shared_node_rank(const std::vector<std::string>& command) {
+  std::string_view rank;
+  for (std::size_t i = 0; i < command.size() && !command[i].ends_with(".py"); ++i) {
+    std::string_view word = command[i];
+    if (word.find("c10d") != word.npos || word.find("etcd") != word.npos)
+      return "";
+    if (!word.starts_with("--node_rank") && !word.starts_with("--node-rank"))
+      continue;
+    word.remove_prefix(std::string_view("--node_rank").size());
+    if (word.starts_with('='))
+      rank = word.substr(1);
+    else if (word.empty() && i + 1 < command.size())
+      rank = command[i + 1];
+  }
+  return parse_number(rank, UINT32_MAX) ? rank : "";
+}
+
 const std::string* set_in(const Environment& environment, const char* name) {
   auto found = environment.find(name);
   return found == environment.end() || found->second.empty() ? nullptr : &found->second;
@@ -127,6 +147,14 @@ std::vector<std::string> launch_warnings(const LaunchFacts& launch, const Enviro
                        "' without --nnodes trains on each node alone; "
                        "--dist-train=torchrun tells it of all " +
                        std::to_string(launch.nodes) + " nodes");
+  else if (auto rank = shared_node_rank(launch.command);
+           is_torchrun(launcher) && launch.nodes > 1 && !rank.empty())
+    warnings.push_back("'" + launcher + "' gets --node_rank " + std::string(rank) + " on all " +
+                       std::to_string(launch.nodes) +
+                       " nodes and waits for the others: the job script's shell has filled the "
+                       "number in; leave it away with --dist-train=torchrun, or write srun bash -c "
+                       "'" +
+                       launcher + " --node_rank=$SLURM_NODEID ...'");
   if (!options.verbose.value_or(false))
     return warnings;
   for (const char* proxy : {"grpc_proxy", "https_proxy", "http_proxy"}) {

@@ -24,8 +24,9 @@ struct LaunchFacts {
 };
 
 // One line for each thing that will not work: a launcher with several tasks on a node; torchrun
-// that does not know of the other nodes, unless the mode tells it; with `verbose` also a proxy that
-// gRPC, and so JAX, would send its rendezvous through.
+// that does not know of the other nodes, unless the mode tells it, or has the same --node_rank on
+// all of them; with `verbose` also a proxy that gRPC, and so JAX, would send its rendezvous
+// through.
 std::vector<std::string> launch_warnings(const LaunchFacts& launch, const Environment& environment,
                                          const Options& options);
 

@@ -64,6 +64,25 @@ TEST(LaunchWarnings, ALauncherWithSeveralTasksOnANode) {
   EXPECT_TRUE(launch_warnings({{"python", "train.py"}, 2, 4}, {}, verbose).empty());
 }
 
+TEST(LaunchWarnings, OneNodeRankForAllNodes) {
+  for (const auto& options : {*parse_options("torch"), *parse_options("torchrun")})
+    for (const std::vector<std::string>& command :
+         {std::vector<std::string>{"torchrun", "--nnodes=2", "--node_rank=0", "x.py"},
+          {"python", "-m", "torch.distributed.run", "--nnodes", "2", "--node-rank", "0", "x.py"}}) {
+      auto warnings = launch_warnings({command, 2, 2}, {}, options);
+      ASSERT_EQ(warnings.size(), 1u);
+      EXPECT_NE(warnings[0].find("gets --node_rank 0 on all 2 nodes"), std::string::npos);
+      EXPECT_TRUE(launch_warnings({command, 1, 1}, {}, options).empty());
+    }
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"torchrun", "--nnodes=2", "x.py", "--node_rank=0"},
+        {"torchrun", "--nnodes=2", "--node_rank=0", "--rdzv_backend=c10d", "x.py"},
+        {"torchrun", "--nnodes=2", "--node_rank", "x.py"},
+        {"torchrun", "--nnodes=2", "--node_rank=99999999999", "x.py"},
+        {"bash", "-c", "torchrun --nnodes=2 --node_rank=$SLURM_NODEID x.py"}})
+    EXPECT_TRUE(launch_warnings({command, 2, 2}, {}, {}).empty()) << command[2];
+}
+
 TEST(LaunchWarnings, AProxyForGrpcWhenAsked) {
   LaunchFacts launch{{"python", "train.py"}, 2, 4};
   Environment proxy{{"http_proxy", "http://proxy:3128"}};
