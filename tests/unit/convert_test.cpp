@@ -115,6 +115,12 @@ TEST(Convert, EachProcessBecomesATask) {
       EXPECT_THAT(script, HasSubstr(" --ntasks-per-node=" + std::string(tasks) + "\n")) << command;
     }
   }
+  // A shell finds the operator's names for the pods.
+  EXPECT_THAT(
+      converted(pytorch_job("command: [sh, -c, 'a; torchrun --nnodes=$WORLD_SIZE "
+                            "--node_rank=$RANK t.py']")),
+      HasSubstr("sh -c 'exec env RANK=\"$NODE_RANK\" \\\n  WORLD_SIZE=2 \\\n  sh -c '\\''a; "
+                "torchrun --nnodes=$WORLD_SIZE --node_rank=$RANK t.py'\\'''\n"));
   const auto gpus = converted(pytorch_job(
       "command: [torchrun, t.py], resources: {limits: {amd.com/gpu: '8'}, requests: {cpu: 96}}"));
   EXPECT_THAT(gpus, HasSubstr("--ntasks-per-node=8\n#SBATCH --gpus-per-node=8\n"

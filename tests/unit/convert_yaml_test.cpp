@@ -91,8 +91,8 @@ TEST(Yaml, BombsEndEarly) {
   EXPECT_EQ(error_of(std::string(kMaxYamlBytes + 1, 'a')),
             "f: more than 1 MiB: not a job's manifest");
   EXPECT_EQ(error_of(std::string(200, '[')).substr(0, 4), "f:1:");
-  EXPECT_EQ(error_of(std::string(1'000'000, '[')).substr(0, 4), "f:1:");
-  EXPECT_EQ(error_of(std::string(1'000'000, '-')).substr(0, 2), "no"); // one long text
+  EXPECT_EQ(error_of(std::string(100'000, '[')).substr(0, 4), "f:1:");
+  EXPECT_EQ(error_of(std::string(100'000, '-')).substr(0, 2), "no"); // one long text
   std::string deep;
   for (std::size_t i = 0; i < 900; ++i)
     deep += std::string(i, ' ') + "a:\n";

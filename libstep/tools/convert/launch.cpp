@@ -276,6 +276,10 @@ void keep_command(const Words& words, const Manifest& manifest, Launch& launch) 
     launch.option = "--dist-train=torchrun" + (number ? ",nproc=" + manifest.processes : "");
     launch.notes.push_back("torchrun stays, one task a node: what its command does not say comes "
                            "from srun as PET_*");
+    // A shell's text may have the operator's names of the pods; torchrun gives its workers others.
+    for (const char* name : {"RANK", "WORLD_SIZE"})
+      if (const auto set = operator_variable(name, manifest); set && mentions(name))
+        launch.environment.push_back({{false, std::string(name) + "="}, *set});
     return;
   }
   if (manifest.runtime.find("jax") != manifest.runtime.npos)
