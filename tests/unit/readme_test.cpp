@@ -5,8 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <regex>
 #include <set>
 
 namespace dist_train {
@@ -66,6 +68,16 @@ TEST(Readme, NamesEveryVariable) {
   }
   for (const auto name : listed)
     EXPECT_NE(text.find("`" + std::string(name) + "`"), text.npos) << name;
+}
+
+TEST(Readme, NamesTestsThatExist) {
+  const auto text = readme();
+  const auto tests = std::filesystem::path(README_FILE).parent_path() / "tests";
+  const std::regex name("[a-z_]+/[a-z_]+\\.bats");
+  std::size_t count = 0;
+  for (std::sregex_iterator it(text.begin(), text.end(), name), end; it != end; ++it, ++count)
+    EXPECT_TRUE(std::filesystem::exists(tests / it->str())) << it->str();
+  EXPECT_GT(count, 5u);
 }
 
 TEST(Help, NamesEveryVariable) {

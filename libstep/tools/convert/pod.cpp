@@ -25,8 +25,9 @@ std::optional<double> quantity(const std::string& text) {
   const auto mantissa = text.find_first_not_of("+0123456789.");
   if (mantissa == 0)
     return std::nullopt;
+  const auto digits = text.substr(0, mantissa);
   char* end = nullptr;
-  double value = std::strtod(text.substr(0, mantissa).c_str(), &end);
+  double value = std::strtod(digits.c_str(), &end);
   if (*end != '\0')
     return std::nullopt;
   std::string suffix = mantissa == text.npos ? "" : text.substr(mantissa);

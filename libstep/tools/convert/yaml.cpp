@@ -251,7 +251,8 @@ Result<std::vector<YamlNode>> read_yaml(std::string_view text, const std::string
   } catch (const Refusal& refusal) {
     return at(refusal.mark, refusal.what());
   } catch (const YAML::Exception& error) {
-    return at(error.mark, error.msg);
+    const auto message = quoted(error.msg, 200); // may quote the text
+    return at(error.mark, message.substr(1, message.size() - 2));
   }
   return std::move(builder.documents);
 }
