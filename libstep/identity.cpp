@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "libstep/identity.h"
 
+#include <algorithm>
+
 #include "libstep/core/sha256.h"
 #include "libstep/core/slurm_job.h"
 #include "libstep/core/text.h"
@@ -18,10 +20,10 @@ std::string Variables::text(std::string_view name) const {
   return value ? *value : std::string();
 }
 
-std::string Variables::need_text(std::string_view name) {
+std::string Variables::need_text(std::string_view name, std::string_view hint) {
   if (!has(name))
     complain({std::string(name) + " is not set, although other variables of its launcher are",
-              "start the program by the launcher, and pass its whole environment on"});
+              std::string(hint)});
   return text(name);
 }
 
@@ -39,8 +41,9 @@ std::uint32_t Variables::number(std::string_view name, std::uint32_t low, std::u
   return when_missing;
 }
 
-std::uint32_t Variables::need_number(std::string_view name, std::uint32_t low, std::uint32_t high) {
-  (void)need_text(name);
+std::uint32_t Variables::need_number(std::string_view name, std::uint32_t low, std::uint32_t high,
+                                     std::string_view hint) {
+  (void)need_text(name, hint);
   return number(name, low, high, low);
 }
 
@@ -77,6 +80,28 @@ void derive_meeting(Identity& identity, std::string_view shared) {
   identity.meeting = {word(16), word(20), 0};
 }
 
+void derive_meeting_at_master(Identity& identity, const std::string& run) {
+  identity.store_hosts = {identity.master_address};
+  derive_meeting(identity, "launcher\n" + identity.master_address + "\n" +
+                               std::to_string(identity.master_port) + "\n" + run + "\n" +
+                               std::to_string(identity.restart_count) + "\n" +
+                               std::to_string(identity.world));
+}
+
+void place_in(Identity& identity, const RankMap& map) {
+  identity.nodes.resize(identity.world);
+  for (const auto& node : map.nodes)
+    for (const auto rank : node.ranks)
+      identity.nodes[rank] = node.name;
+  identity.node_rank = node_rank_of(map, identity.rank);
+  identity.node_count = static_cast<std::uint32_t>(map.nodes.size());
+  const NodeRanks& here = map.nodes[identity.node_rank];
+  identity.node_name = here.name;
+  identity.local_world = static_cast<std::uint32_t>(here.ranks.size());
+  const auto own = std::lower_bound(here.ranks.begin(), here.ranks.end(), identity.rank);
+  identity.local_rank = static_cast<std::uint32_t>(own - here.ranks.begin());
+}
+
 namespace {
 
 Identity single_identity(const std::string& host_name) {
@@ -102,16 +127,19 @@ Result<Identity> from_first_source(const Environment& environment, const std::st
   Variables variables(environment);
   // torchrun or Ray inside a task gives each of its workers a rank of its own; what surrounds it
   // then describes the launcher, not the worker. The plugin removes what was inherited of either.
+  if (variables.has("TORCHELASTIC_RUN_ID"))
+    return torchrun_identity(variables, host_name);
   const auto mode = mode_of(variables.text("DIST_TRAIN_MODE"));
-  const bool started_by_task = mode && launches_ranks(*mode) && variables.has("RANK");
-  if (variables.has("TORCHELASTIC_RUN_ID") || started_by_task)
-    return launcher_identity(variables, host_name);
+  if (mode && launches_ranks(*mode) && variables.has("RANK"))
+    return bare_identity(variables, host_name);
   if (variables.has("DIST_TRAIN_VERSION"))
     return plugin_identity(variables, host_name);
+  if (by_mpirun(variables))
+    return mpirun_identity(variables, host_name);
   if (in_slurm_step(variables))
     return slurm_identity(variables, host_name);
-  if (variables.has("RANK") || variables.has("WORLD_SIZE"))
-    return launcher_identity(variables, host_name);
+  if (has_bare_variables(variables))
+    return bare_identity(variables, host_name);
   Identity single = single_identity(host_name);
   single.restart_count = variables.number("SLURM_RESTART_COUNT", 0, UINT32_MAX, 0);
   if (variables.problem())

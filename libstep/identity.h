@@ -3,8 +3,9 @@
 // name come in, an Identity or an Error that names variable and value goes out. Nothing is opened.
 //
 // Sources, in this order: a launcher running inside a task (torchrun sets TORCHELASTIC_RUN_ID),
-// the plugin (DIST_TRAIN_VERSION), a Slurm step (never a batch script, which describes itself with
-// some of the same variables), any launcher that sets RANK and WORLD_SIZE, and else a world of one.
+// the plugin (DIST_TRAIN_VERSION), mpirun, whose daemons may be tasks of Slurm, a Slurm step (never
+// a batch script, which describes itself with some of the same variables), variables set by hand
+// or by another launcher (RANK and WORLD_SIZE, a pod's, JAX's), and else a world of one.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "libstep/core/environment.h"
+#include "libstep/core/rank_map.h"
 #include "libstep/core/rendezvous.h"
 #include "libstep/core/result.h"
 #include "libstep/include/libstep/step.h"
@@ -31,6 +33,7 @@ struct Identity {
   std::uint32_t node_count = 1;
   std::string node_name;          // of this node
   std::vector<std::string> nodes; // of each rank, "" where unknown
+  bool layout_told = true;        // false: the ranks must tell each other who runs where
   std::string strategy;           // "fsdp", "hsdp", "zero2", "ddp" or ""
   std::string step_id;            // "4711.0", or ""
   std::uint32_t restart_count = 0;
@@ -50,6 +53,9 @@ struct Identity {
   std::optional<std::uint32_t> store_fd;
   std::optional<std::uint32_t> port_fd;
 };
+
+// Who runs where, once it is known. The map has this rank and identity.world ranks.
+void place_in(Identity& identity, const RankMap& map);
 
 Result<Identity> find_identity(const Environment& environment, const std::string& host_name);
 

@@ -1,20 +1,73 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// torchrun, and every other launcher that sets RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT
-// (a Kubeflow PyTorchJob, DeepSpeed's launcher, a script).
+// torchrun's workers, processes that were given RANK and WORLD_SIZE by hand or by some launcher,
+// and single processes in pods, which Kubeflow gives numbers of their own.
+#include <algorithm>
+
 #include "libstep/core/text.h"
 #include "libstep/identity_sources.h"
 
 namespace dist_train {
+namespace {
 
-Result<Identity> launcher_identity(Variables variables, const std::string& host_name) {
-  Identity identity;
-  identity.source = STEP_SOURCE_TORCHRUN;
-  identity.world = variables.need_number("WORLD_SIZE", 1, kMaxWorld);
-  identity.rank = variables.need_number("RANK", 0, identity.world - 1);
+// One rank's place among the others as its launcher names it.
+struct Names {
+  std::string_view rank, world, address;
+  std::string_view port; // "" where the address has it
+};
+constexpr Names kTorch{"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"};
+constexpr Names kPod{"PET_NODE_RANK", "PET_NNODES", "PET_MASTER_ADDR", "PET_MASTER_PORT"};
+constexpr Names kJax{"JAX_PROCESS_ID", "JAX_NUM_PROCESSES", "JAX_COORDINATOR_ADDRESS", ""};
+constexpr Names kJaxJob{"PROCESS_ID", "NUM_PROCESSES", "COORDINATOR_ADDRESS", "COORDINATOR_PORT"};
 
-  // A launcher that says nothing of nodes runs one process on each.
+constexpr std::string_view kWorldHint = "set it to the number of processes on all hosts together";
+constexpr std::string_view kRankHint = "give each process a number of its own, from 0";
+constexpr std::string_view kStartByTorchrun =
+    "start the program by torchrun, which reads the PET_* variables itself: "
+    "torchrun --no-python PROGRAM [ARGUMENT]...; or ask for one process in each pod";
+
+void read_place(Variables& variables, Identity& identity, const Names& names) {
+  identity.world = variables.need_number(names.world, 1, kMaxWorld, kWorldHint);
+  identity.rank = variables.need_number(names.rank, 0, identity.world - 1, kRankHint);
+}
+
+// Rank 0's address and port. Who is alone needs neither.
+void read_address(Variables& variables, Identity& identity, const Names& names) {
+  if (identity.world == 1 && !variables.has(names.address)) {
+    identity.master_address = "127.0.0.1";
+    return;
+  }
+  identity.master_address = variables.need_text(names.address, kAddressHint);
+  if (names.port.empty() && variables.has(names.address)) {
+    const auto endpoint = parse_endpoint(identity.master_address);
+    if (!endpoint)
+      return variables.complain(
+          {std::string(names.address) + ": " + endpoint.error().message, endpoint.error().hint});
+    identity.master_address = endpoint->host;
+    identity.master_port = endpoint->port;
+  } else if (identity.world > 1) {
+    identity.master_port =
+        static_cast<std::uint16_t>(variables.need_number(names.port, 1, 65535, kPortHint));
+  } else {
+    identity.master_port = static_cast<std::uint16_t>(variables.number(names.port, 1, 65535, 0));
+  }
+  if (identity.master_address.size() > kMaxHostName)
+    variables.complain({std::string(names.address) + "=" + quoted(identity.master_address) +
+                            " is longer than a host name can be",
+                        std::string(kAddressHint)});
+}
+
+// The workers of one agent have neighbouring ranks, and so have, as a rule, those of one host.
+void read_host(Variables& variables, Identity& identity, const std::string& host_name) {
+  // Who says nothing of hosts runs one process on each.
   identity.local_world = variables.number("LOCAL_WORLD_SIZE", 1, identity.world, 1);
-  identity.local_rank = variables.number("LOCAL_RANK", 0, identity.local_world - 1, 0);
+  const bool told = variables.has("LOCAL_WORLD_SIZE") || !variables.has("LOCAL_RANK");
+  identity.layout_told = told || identity.world == 1;
+  if (identity.local_world > 1)
+    (void)variables.need_text("LOCAL_RANK", "number the processes of each host from 0");
+  identity.local_rank = variables.number(
+      "LOCAL_RANK", 0, (identity.layout_told ? identity.local_world : identity.world) - 1, 0);
+  if (!identity.layout_told)
+    identity.local_world = identity.local_rank + 1; // until the ranks have met
   const std::uint32_t nodes = (identity.world + identity.local_world - 1) / identity.local_world;
   identity.node_count = variables.number("GROUP_WORLD_SIZE", 1, identity.world, nodes);
   const auto first_guess = std::min(identity.rank / identity.local_world, identity.node_count - 1);
@@ -22,7 +75,10 @@ Result<Identity> launcher_identity(Variables variables, const std::string& host_
                                         identity.node_count - 1, first_guess);
   identity.node_name = host_name;
   identity.nodes.resize(identity.world);
-  // The workers of one agent have neighbouring ranks.
+  if (!identity.layout_told) {
+    identity.nodes[identity.rank] = host_name;
+    return;
+  }
   if (identity.rank < identity.local_rank ||
       identity.rank - identity.local_rank + identity.local_world > identity.world)
     variables.complain({"LOCAL_RANK=" + std::to_string(identity.local_rank) +
@@ -33,36 +89,93 @@ Result<Identity> launcher_identity(Variables variables, const std::string& host_
   else
     for (std::uint32_t i = 0; i < identity.local_world; ++i)
       identity.nodes[identity.rank - identity.local_rank + i] = host_name;
+}
 
+// In a pod that torchrun was meant for, a program alone is its only process.
+void expect_alone_in_pod(Variables& variables, const Names& names) {
+  const auto said = [&](std::string_view name) {
+    return std::string(name) + "=" + quoted(variables.text(name));
+  };
+  const std::string pods = variables.text("PET_NNODES");
+  if (pods.find(':') != pods.npos)
+    return variables.complain({said("PET_NNODES") + " lets the number of pods change, which only "
+                                                    "torchrun can follow, and it did not start "
+                                                    "this process",
+                               std::string(kStartByTorchrun)});
+  // A word ("auto", "gpu") leaves the number to torchrun, unless WORLD_SIZE tells it.
+  const std::string processes = variables.text("PET_NPROC_PER_NODE");
+  const auto number = parse_number(processes, UINT32_MAX);
+  const bool alone =
+      number ? *number == 1 : processes.empty() || names.rank != kPod.rank || pods == "1";
+  if (!alone)
+    variables.complain({said(names.rank) + " is the number of a pod, " +
+                            said("PET_NPROC_PER_NODE") +
+                            " processes are wanted in each, and this one was started alone",
+                        std::string(kStartByTorchrun)});
+}
+
+} // namespace
+
+Result<Identity> torchrun_identity(Variables variables, const std::string& host_name) {
+  Identity identity;
+  identity.source = STEP_SOURCE_TORCHRUN;
   const std::string run = variables.text("TORCHELASTIC_RUN_ID");
+  identity.source_text = "torchrun (run " + quoted(run) + ")";
+  read_place(variables, identity, kTorch);
+  read_host(variables, identity, host_name);
+  read_address(variables, identity, kTorch);
   identity.restart_count = variables.number("TORCHELASTIC_RESTART_COUNT", 0, UINT32_MAX, 0);
-  identity.source_text = run.empty() ? "a launcher that sets RANK and WORLD_SIZE"
-                                     : "torchrun (run " + quoted(run) + ")";
-  if (identity.world > 1) {
-    identity.master_address = variables.need_text("MASTER_ADDR");
-    identity.master_port =
-        static_cast<std::uint16_t>(variables.need_number("MASTER_PORT", 1, 65535));
-    if (identity.master_address.size() > 255)
-      variables.complain(
-          {"MASTER_ADDR=" + quoted(identity.master_address) + " is longer than a host name can be",
-           "set it to the name or address of rank 0's node"});
-  } else {
-    identity.master_address =
-        variables.has("MASTER_ADDR") ? variables.text("MASTER_ADDR") : "127.0.0.1";
-    identity.master_port = static_cast<std::uint16_t>(variables.number("MASTER_PORT", 1, 65535, 0));
-  }
   if (variables.problem())
     return *variables.problem();
-
-  identity.store_hosts = {identity.master_address};
-  derive_meeting(identity, "launcher\n" + identity.master_address + "\n" +
-                               std::to_string(identity.master_port) + "\n" + run + "\n" +
-                               std::to_string(identity.restart_count) + "\n" +
-                               std::to_string(identity.world));
+  derive_meeting_at_master(identity, run);
   // The agent itself listens on MASTER_PORT and lends its store to the workers; a program that
   // wants to listen needs another port.
   if (variables.text("TORCHELASTIC_USE_AGENT_STORE") == "True")
     identity.master_port = 0;
+  return identity;
+}
+
+bool has_bare_variables(const Variables& variables) {
+  for (const auto name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "PET_NNODES",
+                          "PET_NODE_RANK", "JAX_PROCESS_ID", "JAX_NUM_PROCESSES"})
+    if (variables.has(name))
+      return true;
+  return variables.has("PROCESS_ID") && variables.has("NUM_PROCESSES") &&
+         variables.has("COORDINATOR_ADDRESS");
+}
+
+Result<Identity> bare_identity(Variables variables, const std::string& host_name) {
+  const auto any = [&](std::string_view one, std::string_view other) {
+    return variables.has(one) || variables.has(other);
+  };
+  const bool on_host = any("LOCAL_RANK", "LOCAL_WORLD_SIZE");
+  const bool torch = on_host || any(kTorch.rank, kTorch.world);
+  const bool pod = any(kPod.rank, kPod.world), alone_in_pod = pod && !on_host;
+  const Names& names = torch ? kTorch : pod ? kPod : any(kJax.rank, kJax.world) ? kJax : kJaxJob;
+  Identity identity;
+  identity.source = STEP_SOURCE_VARIABLES;
+  identity.source_text = "the variables " + std::string(names.rank) + " and " +
+                         std::string(names.world) + (alone_in_pod ? " of a pod" : "");
+  if (alone_in_pod)
+    expect_alone_in_pod(variables, names);
+  read_place(variables, identity, names);
+  if (torch) {
+    read_host(variables, identity, host_name);
+  } else {
+    identity.node_rank = identity.rank;
+    identity.node_count = identity.world;
+    identity.node_name = host_name;
+    identity.nodes.resize(identity.world);
+    identity.nodes[identity.rank] = host_name;
+  }
+  if (alone_in_pod) {
+    variables.expect(kPod.world, identity.world, names.world);
+    variables.expect(kPod.rank, identity.rank, names.rank);
+  }
+  read_address(variables, identity, names);
+  if (variables.problem())
+    return *variables.problem();
+  derive_meeting_at_master(identity, "");
   return identity;
 }
 

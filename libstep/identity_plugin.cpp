@@ -40,16 +40,7 @@ void read_layout(Variables& variables, Identity& identity, bool one_a_node,
                                    std::to_string(world_size(*map)) +
                                    " ranks, WORLD_SIZE=" + std::to_string(identity.world),
                                "leave the variables of srun --dist-train as they are"});
-  for (const auto& node : map->nodes)
-    for (const auto rank : node.ranks)
-      identity.nodes[rank] = node.name;
-  identity.node_rank = node_rank_of(*map, identity.rank);
-  identity.node_count = static_cast<std::uint32_t>(map->nodes.size());
-  const NodeRanks& here = map->nodes[identity.node_rank];
-  identity.node_name = here.name;
-  identity.local_world = static_cast<std::uint32_t>(here.ranks.size());
-  while (here.ranks[identity.local_rank] != identity.rank)
-    ++identity.local_rank;
+  place_in(identity, *map);
   variables.expect("LOCAL_RANK", identity.local_rank, "DIST_TRAIN_LAYOUT");
   variables.expect("LOCAL_WORLD_SIZE", identity.local_world, "DIST_TRAIN_LAYOUT");
   variables.expect("NODE_RANK", identity.node_rank, "DIST_TRAIN_LAYOUT");
@@ -111,6 +102,8 @@ Result<Identity> plugin_identity(Variables variables, const std::string& host_na
   if (!launches)
     expect_own_rank(variables, identity.world);
   identity.rank = variables.need_number(launches ? "SLURM_PROCID" : "RANK", 0, identity.world - 1);
+  if (!launches)
+    expect_mpirun_to_agree(variables, identity, "srun --dist-train around it");
   if (!variables.problem())
     read_layout(variables, identity, launches, host_name);
 

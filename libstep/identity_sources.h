@@ -9,6 +9,13 @@
 
 namespace dist_train {
 
+inline constexpr std::string_view kPassOn =
+    "start the program by the launcher, and pass its whole environment on";
+inline constexpr std::string_view kAddressHint =
+    "set it to a name or an address of rank 0's host, the same in all ranks";
+inline constexpr std::string_view kPortHint =
+    "set it to a free port of rank 0's host, the same in all ranks and another for each job";
+
 // Reads one environment and remembers the first thing wrong with it, so that a source can read all
 // it needs in a row and look at problem() once. An empty value counts as missing.
 class Variables {
@@ -17,11 +24,13 @@ public:
 
   bool has(std::string_view name) const { return find(name) != nullptr; }
   std::string text(std::string_view name) const; // "" when missing
-  std::string need_text(std::string_view name);
+  // `hint` is what to do where it is missing.
+  std::string need_text(std::string_view name, std::string_view hint = kPassOn);
   // A decimal number from `low` to `high`.
   std::uint32_t number(std::string_view name, std::uint32_t low, std::uint32_t high,
                        std::uint32_t when_missing);
-  std::uint32_t need_number(std::string_view name, std::uint32_t low, std::uint32_t high);
+  std::uint32_t need_number(std::string_view name, std::uint32_t low, std::uint32_t high,
+                            std::string_view hint = kPassOn);
   // The variable, when set, must agree with what is known from elsewhere.
   void expect(std::string_view name, std::uint32_t value, std::string_view because);
   void complain(Error error);
@@ -37,14 +46,27 @@ private:
 // Each is called only when its variables are there.
 Result<Identity> plugin_identity(Variables variables, const std::string& host_name);
 Result<Identity> slurm_identity(Variables variables, const std::string& host_name);
-Result<Identity> launcher_identity(Variables variables, const std::string& host_name);
+Result<Identity> torchrun_identity(Variables variables, const std::string& host_name);
+Result<Identity> mpirun_identity(Variables variables, const std::string& host_name);
+Result<Identity> bare_identity(Variables variables, const std::string& host_name);
 
 // Whether the variables are those of a task of a step that srun started.
 bool in_slurm_step(const Variables& variables);
 
+// Whether mpirun started this process; and that what it says agrees with the identity found.
+bool by_mpirun(const Variables& variables);
+void expect_mpirun_to_agree(Variables& variables, const Identity& identity,
+                            std::string_view because);
+
+// Whether the variables are those of processes without a launcher that is known by its own.
+bool has_bare_variables(const Variables& variables);
+
 // Token and port sequence from what all ranks share, for sources without a secret.
 void derive_meeting(Identity& identity, std::string_view shared);
+// The same where it is rank 0's address and port, the size of the world, and `run`.
+void derive_meeting_at_master(Identity& identity, const std::string& run);
 
 inline constexpr std::uint32_t kMaxWorld = 1u << 20;
+inline constexpr std::size_t kMaxHostName = 255;
 
 } // namespace dist_train

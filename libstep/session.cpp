@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdlib>
 #include <string_view>
 #include <variant>
@@ -12,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "libstep/introductions.h"
 #include "libstep/os/port.h"
 #include "libstep/slurm_link.h"
 
@@ -166,6 +168,7 @@ std::variant<Socket, Refusal> join(Session& session, std::uint32_t generation, d
 } // namespace
 
 std::optional<Refusal> open_session(Session& session, double connect_seconds) {
+  const auto begin = std::chrono::steady_clock::now();
   // A second step_open() of all ranks must not meet the store of the first.
   static std::atomic<std::uint32_t> opened{0};
   const std::uint32_t generation = ++opened;
@@ -190,6 +193,16 @@ std::optional<Refusal> open_session(Session& session, double connect_seconds) {
     if (reply.code != STEP_OK)
       return refuse(reply.code, std::move(reply.error));
   }
+  if (identity.layout_told)
+    return std::nullopt;
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
+  auto met = introduce_ranks(session, std::max(0.0, connect_seconds - spent.count()));
+  if (auto* refusal = std::get_if<Refusal>(&met))
+    return std::move(*refusal);
+  const auto& map = std::get<Result<RankMap>>(met);
+  if (!map)
+    return refuse(STEP_ERR_IDENTITY, map.error());
+  place_in(session.identity, *map);
   return std::nullopt;
 }
 
@@ -214,13 +227,18 @@ Environment whole_environment() {
 }
 
 Environment read_environment() {
-  static constexpr std::array<std::string_view, 4> kPrefixes = {"DIST_TRAIN_", "SLURM_",
-                                                                "TORCHELASTIC_", "SLURMD_"};
+  static constexpr std::array<std::string_view, 8> kPrefixes = {
+      "DIST_TRAIN_", "SLURM_",           "SLURMD_", "TORCHELASTIC_",
+      "PET_",        "OMPI_COMM_WORLD_", "PMI_",    "MPI_LOCAL"};
+  static constexpr std::array<std::string_view, 5> kOthers = {
+      "PMIX_NAMESPACE", "PROCESS_ID", "NUM_PROCESSES", "COORDINATOR_ADDRESS", "COORDINATOR_PORT"};
+  const auto named = [](std::string_view name, const auto& names) {
+    return std::find(std::begin(names), std::end(names), name) != std::end(names);
+  };
   Environment environment = whole_environment();
-  std::erase_if(environment, [](const auto& variable) {
+  std::erase_if(environment, [&](const auto& variable) {
     const std::string_view name = variable.first;
-    return std::find(std::begin(kTaskVariables), std::end(kTaskVariables), name) ==
-               std::end(kTaskVariables) &&
+    return !named(name, kTaskVariables) && !named(name, kOthers) &&
            std::none_of(kPrefixes.begin(), kPrefixes.end(),
                         [&](auto prefix) { return name.starts_with(prefix); });
   });

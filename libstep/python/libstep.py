@@ -66,8 +66,10 @@ class Source(enum.IntEnum):
 
     PLUGIN = 1  # srun --dist-train
     SLURM = 2  # srun alone
-    TORCHRUN = 3  # torchrun, or any launcher that sets RANK and WORLD_SIZE
-    SINGLE = 4  # none of these: a world of one
+    TORCHRUN = 3
+    SINGLE = 4  # none of the others: a world of one
+    MPIRUN = 5
+    VARIABLES = 6  # RANK and WORLD_SIZE, a pod's PET_*, or JAX's
 
 
 class StepError(Exception):

@@ -61,6 +61,10 @@ const char* source_word(step_source_t source) {
     return "slurm";
   case STEP_SOURCE_TORCHRUN:
     return "torchrun";
+  case STEP_SOURCE_MPIRUN:
+    return "mpirun";
+  case STEP_SOURCE_VARIABLES:
+    return "variables";
   case STEP_SOURCE_SINGLE:
     return "single";
   }

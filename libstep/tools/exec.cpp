@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <map>
 #include <optional>
 #include <utility>
 
@@ -22,6 +21,7 @@
 #include "libstep/core/sha256.h"
 #include "libstep/core/text.h"
 #include "libstep/identity_sources.h"
+#include "libstep/introductions.h"
 #include "libstep/os/affinity.h"
 #include "libstep/os/interfaces.h"
 #include "libstep/os/limits.h"
@@ -34,7 +34,6 @@ namespace dist_train {
 namespace {
 
 constexpr double kMeetSeconds = 300;
-constexpr std::size_t kIntroductionSize = 272; // a node's name and a number
 constexpr std::size_t kOfferSize = 512;
 
 // What rank 0 tells the others, as one line of words.
@@ -68,36 +67,6 @@ std::optional<Offer> decode_offer(std::string_view text) {
   return Offer{std::string(words[0]),
                {numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]},
                std::string(words[6])};
-}
-
-std::string introduction(const Identity& identity) {
-  std::string text =
-      std::to_string(identity.local_rank) + " " + identity.node_name.substr(0, kMaxNodeName);
-  text.resize(kIntroductionSize);
-  return text;
-}
-
-// Who runs where, by what all ranks said of themselves; nothing where that does not fit together,
-// as with hosts of one name, or ranks of one host that know nothing of each other.
-std::optional<RankMap> map_of(std::string_view introductions) {
-  std::map<std::string, NodeRanks> nodes;
-  for (std::uint32_t rank = 0; rank * kIntroductionSize < introductions.size(); ++rank) {
-    auto text = introductions.substr(rank * kIntroductionSize, kIntroductionSize);
-    text = text.substr(0, text.find('\0'));
-    const auto space = text.find(' ');
-    const auto local = parse_number(text.substr(0, space), kMaxWorld);
-    if (!local || space == text.npos)
-      return std::nullopt;
-    auto& node = nodes[std::string(text.substr(space + 1))];
-    if (*local != node.ranks.size())
-      return std::nullopt;
-    node.ranks.push_back(rank);
-  }
-  std::vector<NodeRanks> named;
-  for (auto& [name, node] : nodes)
-    named.push_back({name, std::move(node.ranks)});
-  auto map = make_rank_map(std::move(named));
-  return map ? std::optional(*std::move(map)) : std::nullopt;
 }
 
 // Rank 0's ports are the step's reserved ones, or the first free block after the one at which the
@@ -143,30 +112,23 @@ struct Agreed {
   Place place; // of rank 0; holds nothing in the others
 };
 
-Refusal refusal(Reply reply) { return {reply.code, std::move(reply.error)}; }
-
 // In a session of its own, whose ports are free again when it returns.
 std::variant<Agreed, Refusal> agree(Session& session, const Environment& environment) {
   const auto told_port = session.identity.master_port;
   if (auto refused = open_session(session, kMeetSeconds))
     return *std::move(refused);
   const Identity& me = session.identity;
-  const auto meet = [&](std::uint64_t number, Pattern pattern, std::size_t size, std::string data) {
-    Collective request;
-    request.number = number;
-    request.pattern = pattern;
-    request.length = size;
-    request.data = std::move(data);
-    request.wait_ms = static_cast<std::int64_t>(kMeetSeconds * 1000);
-    return session.client->call(request, request.wait_ms);
-  };
-  Reply gathered = meet(1, Pattern::kGather, kIntroductionSize, introduction(me));
-  if (gathered.code != STEP_OK)
-    return refusal(std::move(gathered));
-  const auto map = map_of(gathered.body);
+  auto met = introduce_ranks(session, kMeetSeconds);
+  if (auto* refused = std::get_if<Refusal>(&met))
+    return std::move(*refused);
+  const auto& map = std::get<Result<RankMap>>(met); // without one the launcher's word has to do
 
   Agreed agreed;
-  std::string said;
+  Collective request;
+  request.number = ++session.collectives;
+  request.pattern = Pattern::kBroadcast;
+  request.length = kOfferSize;
+  request.wait_ms = static_cast<std::int64_t>(kMeetSeconds * 1000);
   if (me.rank == 0) {
     std::array<char, 16> secret{};
     if (::getrandom(secret.data(), secret.size(), 0) != static_cast<ssize_t>(secret.size()))
@@ -175,12 +137,12 @@ std::variant<Agreed, Refusal> agree(Session& session, const Environment& environ
     if (!place)
       return Refusal{STEP_ERR_SYSTEM, said_by({me.node_name, me.rank}, place.error())};
     agreed.place = *std::move(place);
-    said = encode(Offer{agreed.place.master.address, agreed.place.master.ports,
-                        to_hex({secret.data(), secret.size()})});
+    request.data = encode(Offer{agreed.place.master.address, agreed.place.master.ports,
+                                to_hex({secret.data(), secret.size()})});
   }
-  Reply told = meet(2, Pattern::kBroadcast, kOfferSize, std::move(said));
+  Reply told = session.client->call(request, request.wait_ms);
   if (told.code != STEP_OK)
-    return refusal(std::move(told));
+    return Refusal{told.code, std::move(told.error)};
   const auto offer = decode_offer(told.body);
   if (!offer)
     return Refusal{STEP_ERR_PROTOCOL,
@@ -278,8 +240,8 @@ int run_exec(const std::vector<std::string>& words) {
   auto identity = find_identity(read_environment(), host_name());
   if (!identity)
     return complain("exec", identity.error(), STEP_ERR_IDENTITY);
-  const bool planned = identity->source == STEP_SOURCE_PLUGIN ||
-                       !value_of(read_environment(), "TORCHELASTIC_RUN_ID").empty();
+  const bool planned =
+      identity->source == STEP_SOURCE_PLUGIN || identity->source == STEP_SOURCE_TORCHRUN;
   if (!planned)
     if (const int code = make_plan(*std::move(identity)); code != 0)
       return code;

@@ -24,7 +24,7 @@ setup() {
   [ "$status" -eq 0 ]
   python3 -c 'import json, sys
 me = json.loads(sys.argv[1])
-assert (me["rank"], me["world_size"], me["source"]) == (3, 4, "torchrun"), me
+assert (me["rank"], me["world_size"], me["source"]) == (3, 4, "variables"), me
 assert me["variables"]["MASTER_ADDR"] == "node01", me' "$output"
   run env -i SLURM_ODD=$'a"\\\xff\x01b' "$COMMAND" env --json
   [ "$status" -eq 0 ]

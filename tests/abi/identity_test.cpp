@@ -1,77 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Who am I, by environment: what each launcher sets, and what does not fit together.
-#include "libstep/identity.h"
-
-#include <gtest/gtest.h>
+// Who am I, by environment: what the plugin and Slurm set, and what does not fit together.
+#include "tests/abi/identity_support.h"
 
 namespace dist_train {
 namespace {
-
-// Rank 4 of 6 on three nodes, as the plugin sets it.
-Environment plugin() {
-  return {{"DIST_TRAIN_VERSION", "1"},
-          {"DIST_TRAIN_MODE", "torch"},
-          {"DIST_TRAIN_STRATEGY", "fsdp"},
-          {"DIST_TRAIN_STEP", "4711.3"},
-          {"DIST_TRAIN_LAYOUT", "node01=0-3;node02=4;node03=5"},
-          {"DIST_TRAIN_STORE", "10.0.0.1:23001"},
-          {"DIST_TRAIN_TOKEN", "0123456789abcdef0123456789abcdef"},
-          {"DIST_TRAIN_RESTART_COUNT", "1"},
-          {"RANK", "4"},
-          {"WORLD_SIZE", "6"},
-          {"LOCAL_RANK", "0"},
-          {"LOCAL_WORLD_SIZE", "1"},
-          {"NODE_RANK", "1"},
-          {"GROUP_RANK", "1"},
-          {"GROUP_WORLD_SIZE", "3"},
-          {"MASTER_ADDR", "10.0.0.1"},
-          {"MASTER_PORT", "23000"}};
-}
-
-// Rank 5 of 6 on two uneven nodes, as slurmstepd sets it.
-Environment slurm() {
-  return {{"SLURM_JOB_ID", "4711"},
-          {"SLURM_STEP_ID", "3"},
-          {"SLURM_PROCID", "5"},
-          {"SLURM_LOCALID", "1"},
-          {"SLURM_NODEID", "1"},
-          {"SLURM_STEP_NUM_TASKS", "6"},
-          {"SLURM_STEP_NODELIST", "node[01-02]"},
-          {"SLURM_STEP_TASKS_PER_NODE", "4,2"},
-          {"SLURM_GTIDS", "4,5"},
-          {"SLURMD_NODENAME", "node02"}};
-}
-
-// Rank 3 of 4 on two nodes, as torchrun sets it.
-Environment torchrun() {
-  return {{"RANK", "3"},
-          {"WORLD_SIZE", "4"},
-          {"LOCAL_RANK", "1"},
-          {"LOCAL_WORLD_SIZE", "2"},
-          {"GROUP_RANK", "1"},
-          {"GROUP_WORLD_SIZE", "2"},
-          {"ROLE_RANK", "3"},
-          {"ROLE_WORLD_SIZE", "4"},
-          {"ROLE_NAME", "default"},
-          {"MASTER_ADDR", "node01"},
-          {"MASTER_PORT", "29500"},
-          {"TORCHELASTIC_RUN_ID", "abc"},
-          {"TORCHELASTIC_RESTART_COUNT", "2"},
-          {"TORCHELASTIC_MAX_RESTARTS", "3"},
-          {"TORCHELASTIC_USE_AGENT_STORE", "True"}};
-}
-
-Environment with(Environment environment, const Environment& changes) {
-  for (const auto& [name, value] : changes)
-    environment[name] = value;
-  return environment;
-}
-
-Identity found(const Environment& environment) {
-  auto identity = find_identity(environment, "host");
-  EXPECT_TRUE(identity) << (identity ? "" : identity.error().message);
-  return identity ? *identity : Identity{};
-}
 
 TEST(Identity, Plugin) {
   const Identity me = found(plugin());
@@ -133,7 +65,8 @@ TEST(Identity, ATaskThatStartsRanksIsWhatSlurmSaysAndWhatItStartsIsWhatItsLaunch
     if (mode == std::string("ray"))
       worker.erase("TORCHELASTIC_RUN_ID");
     const Identity me = found(worker);
-    EXPECT_EQ(me.source, STEP_SOURCE_TORCHRUN);
+    EXPECT_EQ(me.source, worker.contains("TORCHELASTIC_RUN_ID") ? STEP_SOURCE_TORCHRUN
+                                                                : STEP_SOURCE_VARIABLES);
     EXPECT_EQ(me.rank, 3u);
     EXPECT_EQ(me.world, 4u);
     EXPECT_EQ(me.strategy, "zero2");
@@ -211,51 +144,12 @@ TEST(Identity, BatchScriptsAndShellsAreNoSteps) {
   }
 }
 
-TEST(Identity, Torchrun) {
-  const Identity me = found(torchrun());
-  EXPECT_EQ(me.source, STEP_SOURCE_TORCHRUN);
-  EXPECT_EQ(me.source_text, "torchrun (run 'abc')");
-  EXPECT_EQ(me.rank, 3u);
-  EXPECT_EQ(me.local_rank, 1u);
-  EXPECT_EQ(me.local_world, 2u);
-  EXPECT_EQ(me.node_rank, 1u);
-  EXPECT_EQ(me.node_count, 2u);
-  EXPECT_EQ(me.nodes, (std::vector<std::string>{"", "", "host", "host"}));
-  EXPECT_EQ(me.restart_count, 2u);
-  EXPECT_EQ(me.master_port, 0); // the agent listens on MASTER_PORT
-  EXPECT_EQ(me.store_hosts, std::vector<std::string>{"node01"});
-}
-
-TEST(Identity, TorchrunInsideOfSteps) {
-  EXPECT_EQ(found(with(slurm(), torchrun())).source, STEP_SOURCE_TORCHRUN);
-  EXPECT_EQ(found(with(plugin(), torchrun())).rank, 3u);
-}
-
-TEST(Identity, OtherLaunchers) { // a Kubeflow job with one process a node
-  const Identity me = found({{"RANK", "1"},
-                             {"WORLD_SIZE", "3"},
-                             {"MASTER_ADDR", "job-master-0"},
-                             {"MASTER_PORT", "23456"},
-                             {"PET_NNODES", "3"}});
-  EXPECT_EQ(me.source, STEP_SOURCE_TORCHRUN);
-  EXPECT_EQ(me.local_rank, 0u);
-  EXPECT_EQ(me.local_world, 1u);
-  EXPECT_EQ(me.node_rank, 1u);
-  EXPECT_EQ(me.node_count, 3u);
-  EXPECT_EQ(me.master_port, 23456);
-}
-
 TEST(Identity, Single) {
   const Identity me = found({{"RANK", ""}, {"HOME", "/"}}); // an empty value counts as missing
   EXPECT_EQ(me.source, STEP_SOURCE_SINGLE);
   EXPECT_EQ(me.world, 1u);
   EXPECT_EQ(me.nodes, std::vector<std::string>{"host"});
 }
-
-struct Contradiction {
-  Environment base, changes;
-  std::vector<std::string> names; // in the message
-};
 
 TEST(Identity, ContradictionsAreNamed) {
   const std::string huge(200000, '9');
@@ -301,26 +195,9 @@ TEST(Identity, ContradictionsAreNamed) {
       {slurm(), {{"SLURM_GTIDS", "0,1"}}, {"SLURM_GTIDS='0,1'", "SLURM_PROCID=5"}},
       {slurm(), {{"SLURM_STEP_ID", "x"}}, {"SLURM_STEP_ID='x'"}},
       {slurm(), {{"RANK", "1"}, {"WORLD_SIZE", "6"}}, {"RANK=1", "SLURM_PROCID", "makes it 5"}},
-      {torchrun(), {{"LOCAL_RANK", "2"}}, {"LOCAL_RANK='2'"}},
-      {torchrun(), {{"RANK", "0"}}, {"LOCAL_RANK=1", "RANK=0"}},
-      {torchrun(), {{"WORLD_SIZE", ""}}, {"WORLD_SIZE is not set"}},
-      {torchrun(), {{"MASTER_ADDR", ""}}, {"MASTER_ADDR is not set"}},
-      {torchrun(), {{"MASTER_ADDR", huge}}, {"MASTER_ADDR='9999"}},
-      {torchrun(), {{"MASTER_PORT", "65536"}}, {"MASTER_PORT='65536'"}},
-      {torchrun(), {{"GROUP_RANK", "2"}}, {"GROUP_RANK='2'"}},
-      {torchrun(), {{"TORCHELASTIC_RESTART_COUNT", "\xc3("}}, {"TORCHELASTIC_RESTART_COUNT"}},
-      {{}, {{"RANK", "1"}}, {"WORLD_SIZE is not set"}},
-      {{}, {{"WORLD_SIZE", "0"}, {"RANK", "0"}}, {"WORLD_SIZE='0'"}},
   };
-  for (const auto& one : kCases) {
-    const auto identity = find_identity(with(one.base, one.changes), "host");
-    ASSERT_FALSE(identity) << one.names.front();
-    for (const auto& name : one.names)
-      EXPECT_NE(identity.error().message.find(name), std::string::npos)
-          << "no " << name << " in: " << identity.error().message;
-    EXPECT_LT(identity.error().message.size(), 500u);
-    EXPECT_FALSE(identity.error().hint.empty()) << identity.error().message;
-  }
+  for (const auto& one : kCases)
+    expect_named(one);
 }
 
 TEST(Identity, SecretsStayOutOfMessages) {

@@ -43,7 +43,25 @@ constexpr std::array kNames{"DIST_TRAIN_VERSION",
                             "SLURM_HET_SIZE",
                             "TORCHELASTIC_RUN_ID",
                             "TORCHELASTIC_RESTART_COUNT",
-                            "DIST_TRAIN_RESTART_COUNT"};
+                            "DIST_TRAIN_RESTART_COUNT",
+                            "OMPI_COMM_WORLD_RANK",
+                            "OMPI_COMM_WORLD_SIZE",
+                            "OMPI_COMM_WORLD_LOCAL_RANK",
+                            "OMPI_COMM_WORLD_LOCAL_SIZE",
+                            "PMIX_NAMESPACE",
+                            "PMI_RANK",
+                            "PMI_SIZE",
+                            "MPI_LOCALRANKID",
+                            "MPI_LOCALNRANKS",
+                            "PET_NNODES",
+                            "PET_NPROC_PER_NODE",
+                            "PET_NODE_RANK",
+                            "PET_MASTER_ADDR",
+                            "PET_MASTER_PORT",
+                            "JAX_NUM_PROCESSES",
+                            "JAX_PROCESS_ID",
+                            "JAX_COORDINATOR_ADDRESS",
+                            "SLURM_STEP_NUM_NODES"};
 
 } // namespace
 

@@ -65,12 +65,16 @@ typedef enum {
   STEP_ERR_INTERNAL = 12
 } step_err_t;
 
-/* Where the identity was found. Tried in this order. */
+/* Where the identity was found: torchrun is looked for first, as it may run inside of the others,
+   then the plugin, mpirun, Slurm and the variables. */
 typedef enum {
-  STEP_SOURCE_PLUGIN = 1,  /* srun --dist-train: the DIST_TRAIN_* variables */
-  STEP_SOURCE_SLURM = 2,   /* srun alone: SLURM_PROCID and friends */
-  STEP_SOURCE_TORCHRUN = 3,/* torchrun, or any launcher that sets RANK, WORLD_SIZE, MASTER_* */
-  STEP_SOURCE_SINGLE = 4   /* none of these: a world of one */
+  STEP_SOURCE_PLUGIN = 1,   /* srun --dist-train: the DIST_TRAIN_* variables */
+  STEP_SOURCE_SLURM = 2,    /* srun alone: SLURM_PROCID and friends */
+  STEP_SOURCE_TORCHRUN = 3, /* torchrun: TORCHELASTIC_RUN_ID with RANK, WORLD_SIZE, MASTER_* */
+  STEP_SOURCE_SINGLE = 4,   /* none of the others: a world of one */
+  STEP_SOURCE_MPIRUN = 5,   /* mpirun of Open MPI, or of MPICH and Intel MPI */
+  STEP_SOURCE_VARIABLES = 6 /* RANK and WORLD_SIZE set by hand or by any launcher, PET_* in a pod
+                               of Kubeflow, or JAX_NUM_PROCESSES and JAX_PROCESS_ID */
 } step_source_t;
 
 typedef struct {
@@ -94,9 +98,11 @@ STEP_API const char* step_strerror(int code); /* static text, never NULL */
 /*
  * Finds out who this process is and joins the step's store; rank 0 serves it from a thread of its
  * own. Collective in effect: returns once the connection to rank 0 stands, not when all are here
- * (step_barrier() does that). options may be NULL. On failure *step is untouched and
- * step_error(NULL) has the text for this thread. A process may open the step again if all do: the
- * n-th step_open() of each rank belong together. In rank 0 of a large step the soft limit of open
+ * (step_barrier() does that). Only where nobody says how many ranks each host has (mpirun on
+ * several hosts, LOCAL_RANK without LOCAL_WORLD_SIZE) does it wait for all, who tell each other.
+ * options may be NULL. On failure *step is untouched and step_error(NULL) has the text for this
+ * thread. A process may open the step again if all do: the n-th step_open() of each rank belong
+ * together. In rank 0 of a large step the soft limit of open
  * files is raised as far as needed and allowed: each rank is one descriptor.
  */
 STEP_API step_err_t step_open(step_t** step, const step_options_t* options);
