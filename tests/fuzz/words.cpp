@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The small readers that the others are made of, and the last few texts that the plugin takes from
 // elsewhere: numbers, tokens, endpoints, interface lists, a command line and a slurm.conf.
+#include "libstep/core/mode_checks.h"
 #include "libstep/core/text.h"
 #include "libstep/os/interfaces.h"
 #include "libstep/store/socket.h"
@@ -57,6 +58,10 @@ void check_command_line(std::string_view text) {
               std::any_of(arguments.begin(), arguments.end(),
                           [&](const std::string& a) { return a.ends_with(line.dist_train); }),
           "the option's value stands on the line");
+  require(line.nodes <= 1u << 15 && line.tasks <= 1u << 30,
+          "numbers of nodes and tasks are bounded");
+  auto size = parallel_size(arguments, "--tensor-model-parallel-size");
+  require(size == 0 || text.find(std::to_string(size)) != text.npos, "a size stands on the line");
 }
 
 void check_conf(std::string_view text) {

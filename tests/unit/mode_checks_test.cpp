@@ -9,10 +9,11 @@ namespace {
 constexpr const char* kNothing = "";
 
 std::string text_of(const std::optional<Error>& refused) {
-  if (refused)
-    EXPECT_TRUE(refused->hint.empty() && refused->message.find('\n') == std::string::npos)
-        << "a refusal is one line";
-  return refused ? refused->message : "";
+  if (!refused)
+    return "";
+  EXPECT_TRUE(refused->hint.empty() && refused->message.find('\n') == std::string::npos)
+      << "a refusal is one line";
+  return refused->message;
 }
 
 TEST(RefusedLaunch, ByNumbersOfTasks) {
