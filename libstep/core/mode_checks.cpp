@@ -31,8 +31,13 @@ Error uneven(const std::string& seen) {
 std::optional<Error> torn_group(const RankMap& layout, std::uint32_t size,
                                 std::string_view option) {
   auto world = world_size(layout);
+  if (size > 1 && world % size != 0)
+    return refusal(Mode::kMegatron,
+                   "wants a number of tasks that " + std::string(option) + ' ' +
+                       std::to_string(size) + " divides, not " + std::to_string(world),
+                   "give srun another -n");
   for (std::uint32_t first = 0; size > 1 && first < world; first += size) {
-    auto last = std::min(first + size, world) - 1;
+    auto last = first + size - 1;
     const auto& node = layout.nodes[node_rank_of(layout, first)];
     for (auto rank = first + 1; rank <= last; ++rank)
       if (!std::binary_search(node.ranks.begin(), node.ranks.end(), rank))
