@@ -39,8 +39,7 @@ exits() {
 }
 @test "a rank that ends before it joins: FSDP2" { exits fsdp2.py; }
 @test "a rank that ends before it joins: Accelerate" { exits accelerated.py; }
-@test "a rank that ends before it joins: HF Trainer" { exits trainer.py; }
-@test "a rank that ends before it joins: HF Trainer on PEFT's LoRA" { exits trainer.py lora; }
+@test "a rank that ends before it joins: HF Trainer, PEFT" { exits trainer.py; }
 @test "a rank that ends before it joins: TRL" { exits trl_trainers.py; }
 @test "a node's torchrun that ends before it joins" { exits torchrun torchrun "$BATS_TEST_DIRNAME/ddp.py"; }
 

@@ -4,6 +4,6 @@
 load helper
 
 @test "Accelerate" { trains accelerated.py; }
-@test "Trainer" { trains trainer.py; }
-@test "Trainer on PEFT's LoRA" { trains trainer.py lora; }
+@test "Trainer, then PEFT's LoRA" { trains trainer.py; }
 @test "TRL: supervised fine-tuning, then DPO" { trains trl_trainers.py; }
+@test "Datasets split by node" { trains split_by_node.py; }

@@ -6,4 +6,3 @@ load helper
 @test "DistributedDataParallel" { trains ddp.py; }
 @test "fully_shard" { trains fsdp2.py; }
 @test "DeviceMesh of two dimensions" { trains device_mesh.py; }
-@test "Datasets split by node" { trains split_by_node.py; }
