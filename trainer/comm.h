@@ -77,7 +77,7 @@ private:
   at::Device device_;
 };
 
-// A world of one: all_reduce() does nothing, transfers must not be asked for.
+// A world of one: nothing moves, and no reduction must be asked for.
 std::unique_ptr<Comm> make_alone(at::Device device);
 
 // Which library may carry the collectives of CPUs; GPUs have NCCL.

@@ -24,7 +24,7 @@ struct Config {
   std::string activation_checkpointing = "none"; // none, selective, block
   std::string ddp_backend = "auto";     // auto, gloo
   bool bf16 = false;                    // bf16 parameters and arithmetic, fp32 master and reduction
-  // Optimisation (AdamW)
+  // Optimisation
   int64_t max_steps = -1;               // optimizer steps; -1: num_train_epochs decides
   double num_train_epochs = 1;
   int64_t per_device_train_batch_size = 1;  // rows per rank and micro-step
@@ -32,6 +32,7 @@ struct Config {
   int64_t gradient_accumulation_steps = 1;
   int64_t per_device_eval_batch_size = 1;
   double learning_rate = 5e-5;
+  std::string optim = "adamw_torch";    // adamw_torch, muon
   double weight_decay = 0;
   double adam_beta1 = 0.9;
   double adam_beta2 = 0.999;

@@ -8,24 +8,29 @@
 
 namespace dist_train {
 
-AdamW::AdamW(Sharding& sharding, const Config& config) : sharding_(sharding), config_(config) {
+AdamW::AdamW(Sharding& sharding, const Config& config, bool skips_matrices)
+    : sharding_(sharding), config_(config) {
   for (size_t unit = 0; unit < sharding.units().size(); ++unit)
-    add_ranges(unit);
+    add_ranges(unit, skips_matrices);
 }
 
 // Neighbouring tensors that are treated alike make one range.
-void AdamW::add_ranges(size_t unit) {
+void AdamW::add_ranges(size_t unit, bool skips_matrices) {
   Shard& shard = sharding_.shard(unit);
   const auto& slots = sharding_.units()[unit].slots;
   const int64_t size = sharding_.shard_size(unit);
   const int64_t begin = size * sharding_.comm().rank();
+  const auto skips = [&](const Slot& slot) {
+    return skips_matrices && is_for_muon(sharding_, unit, slot);
+  };
   for (size_t i = 0; i < slots.size();) {
     size_t last = i;
-    while (last + 1 < slots.size() && slots[last + 1].decays == slots[i].decays)
+    while (last + 1 < slots.size() && slots[last + 1].decays == slots[i].decays &&
+           skips(slots[last + 1]) == skips(slots[i]))
       ++last;
     const int64_t from = std::clamp(slots[i].offset - begin, int64_t(0), size);
     const int64_t to = std::clamp(slots[last].offset + slots[last].size - begin, int64_t(0), size);
-    if (from < to) {
+    if (from < to && !skips(slots[i])) {
       const auto part = [&](const at::Tensor& whole) { return whole.narrow(0, from, to - from); };
       const auto zeros = at::zeros({to - from}, shard.master.options());
       ranges_.push_back({part(shard.master), part(shard.parameters), part(shard.gradient), zeros,
@@ -35,22 +40,6 @@ void AdamW::add_ranges(size_t unit) {
   }
 }
 
-double AdamW::squared_norm() const {
-  if (!sharding_.first_replica())
-    return 0;
-  double sum = 0;
-  std::vector<at::Tensor> gradients;
-  for (const Range& range : ranges_) {
-    if (range.gradient.is_cpu())
-      sum += cpu::squared_norm(range.gradient.const_data_ptr<float>(), range.gradient.numel());
-    else
-      gradients.push_back(range.gradient);
-  }
-  if (!gradients.empty())
-    sum = at::stack(at::_foreach_norm(gradients, 2)).to(at::kDouble).square().sum().item<double>();
-  return sum;
-}
-
 void AdamW::step(double learning_rate, double divisor) {
   ++step_;
   if (sharding_.comm().device().is_cpu())
@@ -58,7 +47,6 @@ void AdamW::step(double learning_rate, double divisor) {
       update_on_cpu(range, learning_rate, divisor);
   else
     update_by_aten(learning_rate, divisor);
-  sharding_.parameters_changed();
 }
 
 void AdamW::update_on_cpu(const Range& range, double learning_rate, double divisor) const {
@@ -105,6 +93,36 @@ void AdamW::update_by_aten(double learning_rate, double divisor) {
   if (sharding_.type() != at::kFloat)
     for (const Range& range : ranges_)
       range.parameters.copy_(range.master);
+}
+
+Optimizer::Optimizer(Sharding& sharding, const Config& config)
+    : sharding_(sharding), adamw_(sharding, config, config.optim == "muon") {
+  if (config.optim == "muon")
+    muon_.emplace(sharding, config);
+}
+
+void Optimizer::step(double learning_rate, double divisor) {
+  if (muon_)
+    muon_->step(learning_rate, divisor);
+  adamw_.step(learning_rate, divisor);
+  sharding_.parameters_changed();
+}
+
+double squared_norm(Sharding& sharding) {
+  if (!sharding.first_replica())
+    return 0;
+  double sum = 0;
+  std::vector<at::Tensor> gradients;
+  for (size_t unit = 0; unit < sharding.units().size(); ++unit) {
+    const at::Tensor& gradient = sharding.shard(unit).gradient;
+    if (gradient.is_cpu())
+      sum += cpu::squared_norm(gradient.const_data_ptr<float>(), gradient.numel());
+    else
+      gradients.push_back(gradient);
+  }
+  if (!gradients.empty())
+    sum = at::stack(at::_foreach_norm(gradients, 2)).to(at::kDouble).square().sum().item<double>();
+  return sum;
 }
 
 } // namespace dist_train

@@ -19,7 +19,7 @@ Sharding::Sharding(std::vector<Unit> units, Links& links, Strategy strategy, at:
       sees_parts_ = true;
       gather_buffers_[i].flat = std::move(whole);
     } else if (auto& flat = gather_buffers_[buffer_of(i, keeps_parameters())].flat;
-               !alone() && !flat.defined()) {
+               !flat.defined()) {
       flat = at::zeros({units_[i].size}, master.dtype(type));
     }
     if (direct())
@@ -41,8 +41,6 @@ size_t Sharding::buffer_of(size_t unit, bool own) const {
 }
 
 void Sharding::prefetch(size_t unit) {
-  if (alone())
-    return;
   GatherBuffer& buffer = gather_buffers_[buffer_of(unit, keeps_parameters())];
   if (buffer.holder == int64_t(unit))
     return;
@@ -52,8 +50,6 @@ void Sharding::prefetch(size_t unit) {
 }
 
 const at::Tensor& Sharding::gathered(size_t unit) {
-  if (alone())
-    return shards_[unit].parameters;
   prefetch(unit);
   GatherBuffer& buffer = gather_buffers_[buffer_of(unit, keeps_parameters())];
   buffer.work.wait();

@@ -77,7 +77,7 @@ struct State {
   Links links;
   Sharding sharding;
   Engine engine;
-  AdamW optimizer;
+  Optimizer optimizer;
 
   State(const step_t* step, Links connected, const Inputs& inputs, const Config& config,
         const Plan& plan, Strategy strategy)
@@ -142,7 +142,7 @@ Result<void> Training::step(int64_t step) {
   state_.sharding.finish_reductions();
 
   // Gradients are still sums over labels; their number is that of all ranks.
-  auto sums = at::tensor({0.0, double(labels), state_.optimizer.squared_norm()}, at::kDouble);
+  auto sums = at::tensor({0.0, double(labels), squared_norm(state_.sharding)}, at::kDouble);
   sums = sums.to(device());
   sums.narrow(0, 0, 1).copy_(loss_);
   state_.links.all_reduce(sums);
