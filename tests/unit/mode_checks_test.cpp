@@ -75,7 +75,7 @@ TEST(RefusedLayout, ByWhoRunsWhere) {
            Case{"megatron", "a=0-1;b=2", "x --tensor-model-parallel-size 2",
                 "mode megatron wants a number of tasks that --tensor-model-parallel-size 2 "
                 "divides, not 3; give srun another -n"},
-           Case{"megatron", "a=0;b=1-2", "x --tensor-model-parallel-size 2",
+           Case{"megatron", "a=0;b=1-3", "x --tensor-model-parallel-size 2",
                 "mode megatron wants each tensor-parallel group on one node, and with "
                 "--tensor-model-parallel-size 2 rank 0 is on a, rank 1 on b; make the tasks of "
                 "each node a multiple of it, in a block layout (--distribution=block)"},
