@@ -72,3 +72,13 @@ submit() {
   run -0 user sh -c "grep -H '^eval_loss=' sweep-*.out | sort -t= -g -k2"
   [ "$(grep -c '^sweep-[0-9]*_[0-5].out:eval_loss=[0-9.]*$' <<<"$output")" = 6 ]
 }
+
+@test "jax: a process a node" {
+  submit jax "${one[@]}" -- "$BATS_TEST_DIRNAME/jax_mesh.py"
+  agree 2
+}
+
+@test "deepspeed: without its launcher" {
+  submit deepspeed "${small[@]}" -- "$BATS_TEST_DIRNAME/deepspeed_zero.py"
+  agree 4
+}
