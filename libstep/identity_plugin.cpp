@@ -39,7 +39,8 @@ void read_layout(Variables& variables, Identity& identity, bool one_a_node,
     return variables.complain({"DIST_TRAIN_LAYOUT=" + quoted(text) + " has " +
                                    std::to_string(world_size(*map)) +
                                    " ranks, WORLD_SIZE=" + std::to_string(identity.world),
-                               "leave the variables of srun --dist-train as they are"});
+                               "leave the variables of srun --dist-train as they are; a container "
+                               "plugin that plugstack.conf lists after dist-train changes them"});
   place_in(identity, *map);
   variables.expect("LOCAL_RANK", identity.local_rank, "DIST_TRAIN_LAYOUT");
   variables.expect("LOCAL_WORLD_SIZE", identity.local_world, "DIST_TRAIN_LAYOUT");
@@ -76,10 +77,11 @@ void expect_own_rank(Variables& variables, std::uint32_t world) {
   const auto given = std::to_string(variables.number("SLURM_PROCID", 0, world - 1, 0));
   const auto rank = variables.text("RANK");
   if (!rank.empty() && rank != given)
-    variables.complain({"RANK=" + quoted(rank) +
-                            " was set by someone after the plugin, which gave rank " + given +
-                            " of " + std::to_string(world) + " (SLURM_PROCID)",
-                        "look for what sets RANK: a TaskProlog, a module, the job's script"});
+    variables.complain(
+        {"RANK=" + quoted(rank) + " was set by someone after the plugin, which gave rank " + given +
+             " of " + std::to_string(world) + " (SLURM_PROCID)",
+         "look for what sets RANK: a TaskProlog, a module, the job's script, or a container "
+         "plugin that plugstack.conf lists after dist-train"});
 }
 
 } // namespace
