@@ -47,3 +47,16 @@ two_worlds() {
     two_worlds $first
   done
 }
+
+# The port that JAX makes of the job's number is the same for both.
+@test "two JAX steps of a job at once on the same nodes" {
+  local job first
+  on reserved
+  job=$(user salloc --no-shell -N2 -n2 2>&1 | sed -n 's/.*Granted job allocation //p')
+  user rm -f one two
+  begin one two jax_mesh.py srun "--jobid=$job" --overlap -N2 -n2 --dist-train=jax,verbose
+  first=$!
+  begin two one jax_mesh.py srun "--jobid=$job" --overlap -N2 -n2 --dist-train=jax,verbose
+  two_worlds $first
+  user scancel "$job"
+}

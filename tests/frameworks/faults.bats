@@ -42,6 +42,12 @@ exits() {
 @test "a rank that ends before it joins: HF Trainer, PEFT" { exits trainer.py; }
 @test "a rank that ends before it joins: TRL" { exits trl_trainers.py; }
 @test "a node's torchrun that ends before it joins" { exits torchrun torchrun "$BATS_TEST_DIRNAME/ddp.py"; }
+@test "a rank that ends before it joins: Lightning" { exits lightning lightning_fit.py; }
+@test "a rank that ends before it joins: DeepSpeed" { exits deepspeed deepspeed_zero.py; }
+@test "a rank that ends before it joins: Megatron-core" { exits megatron_tp2.py; }
+@test "a rank that ends before it joins: JAX" { exits jax jax_mesh.py; }
+@test "a rank that ends before it joins: Composer" { exits composer_fit.py; }
+@test "a rank that ends before it joins: Ignite" { exits ignite_run.py; }
 
 # joins [NAME=VALUE]...: DDP on two ranks of a user who has exported this.
 joins() {
@@ -84,6 +90,29 @@ on_node02() {
 }
 @test "arbitrary distribution with rank 0 on the second node: DDP" { on_node02 torch ddp.py; }
 @test "arbitrary distribution with rank 0 on the second node: Accelerate" { on_node02 torch accelerated.py; }
+@test "arbitrary distribution with rank 0 on the second node: Ignite" { on_node02 torch ignite_run.py; }
+@test "arbitrary distribution with rank 0 on the second node: JAX" { on_node02 jax jax_mesh.py; }
+
+# on_last_nodes MODE PROGRAM: the job's first node is not of the step.
+on_last_nodes() {
+  run -0 as_user salloc -Q -N3 -n3 "${two[@]}" --relative=1 "--dist-train=$1,verbose" python "$BATS_TEST_DIRNAME/$2"
+  echo "$output"
+  agree 2
+  [[ $output == *"master node02 "* ]]
+}
+@test "a step on the last two nodes of its job: Lightning" { on_last_nodes lightning lightning_fit.py; }
+@test "a step on the last two nodes of its job: Ignite" { on_last_nodes torch ignite_run.py; }
+@test "a step on the last two nodes of its job: JAX" { on_last_nodes jax jax_mesh.py; }
+
+@test "uneven tasks and the job's name bash, with which Lightning hangs: refused before anything starts" {
+  refuses 'mode lightning wants equally many tasks on each node' \
+    srun -J bash -N2 -n3 --dist-train=lightning python "$BATS_TEST_DIRNAME/lightning_fit.py"
+}
+@test "cyclic distribution: Lightning" {
+  run -0 as_user srun -N2 --ntasks-per-node=2 -m cyclic --dist-train=lightning python "$BATS_TEST_DIRNAME/lightning_fit.py"
+  echo "$output"
+  agree 4
+}
 
 @test "what agree() is for: under a bare srun Accelerate trains in worlds of one, and nothing fails" {
   run -0 as_user "${two[@]}" python "$BATS_TEST_DIRNAME/accelerated.py"
