@@ -48,7 +48,7 @@ spec:
 #SBATCH --mem=204800M
 #SBATCH --time=61 # minutes
 # torchrun gives way to srun: 4 tasks a node, with the variables that it would set
-# No counterpart: torchrun --max-restarts=3
+# No counterpart: torchrun --max_restarts=3
 # No counterpart: metadata.namespace (line 5): team; see #SBATCH --account
 # No counterpart: spec.runPolicy.cleanPodPolicy (line 8): None
 # No counterpart: spec.pytorchReplicaSpecs.*.restartPolicy (line 12): OnFailure; Slurm starts a job again after node failures and preemption only (#SBATCH --requeue)
@@ -93,6 +93,10 @@ TEST(Convert, EachProcessBecomesATask) {
       {"[torchrun, --nproc_per_node=2, train.py]", "nprocPerNode: 8", "2", "python -u train.py"},
       {"[torchrun, --nproc-per-node, 2, train.py]", "", "1", "wants texts"},
       {"[torchrun, --nproc-per-node, '2', --, -x.py]", "", "2", "python -u -x.py"},
+      {"[torchrun, --nproc-per-node=$(PET_NPROC_PER_NODE), t.py]", "nprocPerNode: 3", "3",
+       "python -u t.py"},
+      {"[torchrun, -r, '3', --standalone, t.py]", "nprocPerNode: 3", "3", "torchrun -r=3\n"},
+      {"[torchrun, --nproc-per-node=$(RANK), t.py]", "nprocPerNode: 3", "1", "=torchrun,nproc=3"},
       {"[/opt/bin/torchrun, --no-python, ./run, -v]", "nprocPerNode: 8", "8", "  ./run -v\n"},
       {"[python3.11, -u, -m, torch.distributed.run, --nnodes, '2', --node_rank=$(RANK), -m, p.t]",
        "nprocPerNode: '2'", "2", "  python3.11 -u -m p.t\n"},

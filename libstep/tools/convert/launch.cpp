@@ -91,21 +91,21 @@ std::optional<Torchrun> parse_torchrun(const Words& words, std::size_t i,
     auto name = word.substr(word.starts_with("--") ? 2 : 1);
     name = name.substr(0, name.find('='));
     std::replace(name.begin(), name.end(), '_', '-');
-    if (word == "-m" || (name == "module" && equals == word.npos)) {
+    if (word == "-m" || name == "module") {
       module = true;
-    } else if (name == "no-python" && equals == word.npos) {
+    } else if (name == "no-python") {
       no_python = true;
-    } else if (name == "standalone" && equals == word.npos) {
-    } else {
+    } else if (name != "standalone") {
       if (name != "nproc-per-node" && !in(kReplaced, name) && !in(kLost, name))
         return std::nullopt;
       if (equals == word.npos && i + 1 >= words.size())
         return std::nullopt;
-      const auto value = equals == word.npos ? words[++i] : word.substr(equals + 1);
+      const auto value = equals == word.npos ? words[i + 1] : word.substr(equals + 1);
       if (name == "nproc-per-node")
         result.processes = value;
       else if (in(kLost, name))
-        result.lost.push_back("--" + name + "=" + value);
+        result.lost.push_back(word.substr(0, equals) + "=" + value);
+      i += equals == word.npos;
     }
   }
   if (i >= words.size() || (module && no_python))
@@ -250,9 +250,9 @@ bool replace_torchrun(const Words& words, const Manifest& manifest, const Known&
       arguments > 0 ? parse_torchrun(words, arguments, python) : std::optional<Torchrun>();
   if (!torchrun)
     return false;
-  const auto processes =
-      processes_of(torchrun->processes.value_or(manifest.processes), manifest.pod.resources);
-  if (!processes)
+  const auto count = expand(torchrun->processes.value_or(manifest.processes), manifest, known);
+  const auto processes = processes_of(count.front().text, manifest.pod.resources);
+  if (!processes || count.size() > 1)
     return false;
   launch.tasks_per_node = *processes;
   for (const auto& word : torchrun->program)
