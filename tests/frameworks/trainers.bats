@@ -11,3 +11,4 @@ load helper
 }
 @test "Ignite" { trains ignite_run.py; }
 @test "Composer" { trains composer_fit.py; }
+@test "torchtitan: its debug model" { trains torchtitan_debug.py; }
