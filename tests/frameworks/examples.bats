@@ -10,6 +10,7 @@ setup_file() {
 }
 
 small=(--nodes=2 --ntasks-per-node=2 --gpus-per-node=2 --cpus-per-task=1)
+patient=(RAY_gcs_rpc_server_connect_timeout_s=200 RAY_SYMMETRIC_RUN_CLUSTER_WAIT_TIMEOUT=200) # on a busy machine
 one=("${small[@]}" --ntasks-per-node=1)
 
 # submit EXAMPLE OPTION... -- ARGUMENT...: runs it as a job; its output in $output.
@@ -21,7 +22,7 @@ submit() {
     shift
   done
   shift
-  as_user sbatch --quiet --wait --output=example.out "${options[@]}" "$example" "$@" || { user cat example.out; return 1; }
+  as_user "${patient[@]}" sbatch --quiet --wait --output=example.out "${options[@]}" "$example" "$@" || { user cat example.out; return 1; }
   run -0 user cat example.out
 }
 
@@ -81,4 +82,16 @@ submit() {
 @test "deepspeed: without its launcher" {
   submit deepspeed "${small[@]}" -- "$BATS_TEST_DIRNAME/deepspeed_zero.py"
   agree 4
+}
+
+@test "ray: one cluster over the nodes, for its program's time" {
+  user sh -c 'cat >program.py' <<'END'
+import ray
+
+ray.init()
+print("nodes", len(ray.nodes()))
+END
+  submit ray "${one[@]}" -- program.py
+  echo "$output"
+  grep -qx 'nodes 2' <<<"$output"
 }
