@@ -215,7 +215,8 @@ void set_torchrun(Changes& changes, EnvPlan& result, EnvRule rule, const TaskPla
   }
 }
 
-void set_ray(Changes& changes, EnvPlan& result, EnvRule rule, const TaskPlan& plan) {
+void set_ray(Changes& changes, EnvPlan& result, EnvRule rule, const TaskPlan& plan,
+             const Environment& inherited) {
   changes.set("DIST_TRAIN_RAY_ADDRESS", host_port_text(plan.master_address, plan.ports.master));
   changes.set("DIST_TRAIN_RAY_NODES", plan.node_count);
   if (plan.cores > 0)
@@ -226,6 +227,15 @@ void set_ray(Changes& changes, EnvPlan& result, EnvRule rule, const TaskPlan& pl
         std::to_string(kRayWorkerPorts.low) + "-" + std::to_string(kRayWorkerPorts.high) +
         "), and ray start refuses that; give it --min-worker-port and --max-worker-port, or "
         "--dist-train another port=LO-HI");
+  // Slurm sets the first alone, also without a GPU of AMD's, and Ray then refuses to start. HIP
+  // counts inside the other's list, so this hides nothing.
+  if (const auto rocr = value_of(inherited, "ROCR_VISIBLE_DEVICES");
+      !rocr.empty() && !inherited.contains("HIP_VISIBLE_DEVICES")) {
+    std::string all;
+    for (std::size_t i = 0; i < split(rocr, ',').size(); ++i)
+      all += (i == 0 ? "" : ",") + std::to_string(i);
+    changes.set_default("HIP_VISIBLE_DEVICES", all);
+  }
   for (const char* name : {"MASTER_ADDR", "MASTER_PORT"}) // Ray's actors agree on their own
     if (rule == EnvRule::kOurs || !changes.users(name))
       changes.remove(name);
@@ -296,7 +306,7 @@ EnvPlan task_environment(const TaskPlan& plan, const Options& options,
     set_torchrun(changes, result, rule, plan, processes, options.nproc.value_or(0) > 0);
     break;
   case Mode::kRay:
-    set_ray(changes, result, rule, plan);
+    set_ray(changes, result, rule, plan, inherited);
     break;
   default:
     set_rank(changes, plan);

@@ -97,6 +97,14 @@ PY
     '"rank": 0, "world_size": 2,"rank": 1, "world_size": 2' ]
 }
 
+@test "ray: two steps at once on a node have heads of their own" {
+  user rm -rf first second
+  local srun="srun -w node01 -n1 --gpus-per-node=1 --dist-train=ray $python $report"
+  user sh -c "$srun first second/0.json & $srun second first/0.json && wait \$!"
+  run -0 user grep -hoE '"DIST_TRAIN_RAY_ADDRESS": "[^"]+"' first/0.json second/0.json
+  [ "$(sort -u <<<"$output" | wc -l)" = 2 ]
+}
+
 @test "jax: a coordinator's port also where Slurm reserves too few" {
   on few
   run -0 user srun -N2 -n2 --dist-train=torch sh -c 'echo $SLURM_STEP_RESV_PORTS ${JAX_COORDINATOR_PORT-none}'

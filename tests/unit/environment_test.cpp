@@ -325,6 +325,10 @@ TEST(TaskEnvironment, RayGetsItsHeadAndNothingOfARank) {
   EXPECT_EQ(after["GLOO_SOCKET_IFNAME"], "eth0");
   EXPECT_EQ(changed(second_node(), *parse_options("ray,omp=2"), {})["OMP_NUM_THREADS"], "2");
   EXPECT_TRUE(task_environment(second_node(), options, {}).notices.empty());
+  EXPECT_EQ(
+      changed(second_node(), options, {{"ROCR_VISIBLE_DEVICES", "3,1"}})["HIP_VISIBLE_DEVICES"],
+      "0,1");
+  EXPECT_FALSE(after.contains("HIP_VISIBLE_DEVICES"));
   auto among_workers = second_node();
   among_workers.ports.master = 12001;
   auto notices = task_environment(among_workers, options, {}).notices;
