@@ -48,6 +48,7 @@ exits() {
 @test "a rank that ends before it joins: JAX" { exits jax jax_mesh.py; }
 @test "a rank that ends before it joins: Composer" { exits composer_fit.py; }
 @test "a rank that ends before it joins: Ignite" { exits ignite_run.py; }
+@test "a rank that ends before it joins: torchtitan" { exits torchtitan_debug.py; }
 
 # joins [NAME=VALUE]...: DDP on two ranks of a user who has exported this.
 joins() {
