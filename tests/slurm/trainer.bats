@@ -45,6 +45,18 @@ refused() {
   "$venv/bin/python" "$BATS_TEST_DIRNAME/../load_model.py" "$out/hf" "$work/train.jsonl"
 }
 
+@test "the same program under torchrun and mpirun, which it names" {
+  command -v mpirun.openmpi >/dev/null || skip "no Open MPI: tests/setup installs openmpi-bin"
+  local way
+  for way in "torchrun --no-python --nproc_per_node=2" "mpirun.openmpi --oversubscribe -n 2"; do
+    # shellcheck disable=SC2086 # words
+    run -0 user $way dist-trainer --model_name_or_path="$work/tiny" --train_file="$work/train.jsonl" \
+      --block_size=64 --max_steps=2 --output_dir="$out-${way%% *}"
+    [[ $output == *"2 on 1 node (${way%%[. ]*} ("* ]]
+    [ "$(grep -c '"loss"' "$out-${way%% *}/metrics.jsonl")" -ge 1 ]
+  done
+}
+
 @test "a name that does not exist in the configuration file" {
   printf '{\n  // a comment\n  "learning_rte": 1e-4\n}\n' >"$work/config.json"
   train "$work/config.json"
