@@ -68,7 +68,7 @@ def main(trainer: str) -> None:
         os.chdir(folder)
         check_refused(trainer, options, dict(train_file="train.jsonl"), "rank 3 (", "training rows",
                       folder=f"{folder}/elsewhere")
-        check_refused(trainer, options, {}, "rank 3 (", "cannot connect", "nosuch",
+        check_refused(trainer, options, dict(ddp_backend="gloo"), "rank 3 (", "cannot connect", "nosuch",
                       environment=dict(GLOO_SOCKET_IFNAME="nosuch"))
         check_refused(trainer, options, dict(train_file=f"{folder}/short.jsonl"), "short.jsonl", "1 row ", "4 ranks")
         check_refused(trainer, options, dict(block_size=512), "block_size 512", "256")
