@@ -11,6 +11,7 @@
 #include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -53,6 +54,10 @@ std::string process_space() {
 
 Result<Arena> Arena::create() {
   const size_t size = size_t(sysconf(_SC_PHYS_PAGES)) * size_t(sysconf(_SC_PAGESIZE));
+  rlimit limit{};
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < size) // a larger file would kill us
+    return Error{"shared memory between ranks: files may not be larger than " +
+                 std::to_string(limit.rlim_cur) + " bytes (ulimit -f)"};
   const int fd = memfd_create("dist-trainer", MFD_CLOEXEC);
   if (fd < 0)
     return failed("memfd_create()");

@@ -13,7 +13,9 @@
 #include "trainer/layout.h"
 #include "trainer/ops.h"
 
+#include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <deque>
 #include <stdexcept>
 #include <thread>
@@ -222,6 +224,8 @@ std::unique_ptr<Comm> make_shared_memory(const Group& group) {
   std::string fault = own ? "" : own.error().message;
   const auto addresses = exchange(group, "arena", own ? own->address() : "none");
   for (int rank = 0; rank < group.world_size && fault.empty(); ++rank) {
+    if (addresses[size_t(rank)] == "none")
+      continue; // that rank will say why
     auto arena =
         rank == group.rank ? Result<Arena>(*std::move(own)) : Arena::open(addresses[size_t(rank)]);
     if (arena)
@@ -230,9 +234,15 @@ std::unique_ptr<Comm> make_shared_memory(const Group& group) {
       fault = arena.error().message;
   }
   // A file may close only after all have opened it, which this exchange also tells.
-  for (const std::string& other : exchange(group, "mapped", fault.empty() ? "yes" : "no"))
-    if (other != "yes")
-      return nullptr;
+  const auto mapped = exchange(group, "mapped", fault.empty() ? "yes" : "no");
+  const auto failing = std::find(mapped.begin(), mapped.end(), "no");
+  if (failing != mapped.end()) {
+    if (failing - mapped.begin() == group.rank)
+      std::fprintf(stderr,
+                   "dist-trainer: warning: rank %d of the node has no %s; Gloo serves instead\n",
+                   group.rank, fault.c_str());
+    return nullptr;
+  }
   return std::make_unique<SharedMemory>(std::move(arenas), group);
 }
 

@@ -9,6 +9,8 @@
 #include <random>
 #include <thread>
 
+#include <sys/resource.h>
+
 namespace dist_train {
 namespace {
 
@@ -112,6 +114,17 @@ TEST(SharedMemory, WaitsNoLongerThanItMay) {
       EXPECT_THROW(comm.all_reduce(at::zeros({1}, at::kDouble)), std::runtime_error);
     }
   });
+}
+
+TEST(SharedMemory, IsNotUsedWhereItCannotBe) {
+  rlimit limit{}, small{};
+  getrlimit(RLIMIT_FSIZE, &limit);
+  small = limit;
+  small.rlim_cur = 1 << 20;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const Group group{c10::make_intrusive<c10d::HashStore>(), 0, 1, std::chrono::milliseconds(1000)};
+  EXPECT_FALSE(make_shared_memory(group));
+  setrlimit(RLIMIT_FSIZE, &limit);
 }
 
 } // namespace
