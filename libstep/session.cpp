@@ -226,12 +226,14 @@ Environment whole_environment() {
   return environment;
 }
 
+// What tells who a process is, besides a task's own variables.
+constexpr std::array<std::string_view, 8> kPrefixes = {
+    "DIST_TRAIN_", "SLURM_",           "SLURMD_", "TORCHELASTIC_",
+    "PET_",        "OMPI_COMM_WORLD_", "PMI_",    "MPI_LOCAL"};
+constexpr std::array<std::string_view, 5> kOthers = {
+    "PMIX_NAMESPACE", "PROCESS_ID", "NUM_PROCESSES", "COORDINATOR_ADDRESS", "COORDINATOR_PORT"};
+
 Environment read_environment() {
-  static constexpr std::array<std::string_view, 8> kPrefixes = {
-      "DIST_TRAIN_", "SLURM_",           "SLURMD_", "TORCHELASTIC_",
-      "PET_",        "OMPI_COMM_WORLD_", "PMI_",    "MPI_LOCAL"};
-  static constexpr std::array<std::string_view, 5> kOthers = {
-      "PMIX_NAMESPACE", "PROCESS_ID", "NUM_PROCESSES", "COORDINATOR_ADDRESS", "COORDINATOR_PORT"};
   const auto named = [](std::string_view name, const auto& names) {
     return std::find(std::begin(names), std::end(names), name) != std::end(names);
   };
