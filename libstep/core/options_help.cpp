@@ -45,10 +45,10 @@ std::string options_help() {
   std::string out = "srun|sbatch|salloc --dist-train[=WORD[,WORD...]]\n"
                     "Makes every task of the step a rank of one training world.\n";
   add_words(out, "\nModes:\n", [](const WordRow& row) { return row.key == Key::kMode; });
-  add_words(out, "\nStrategies (for libstep's users and dist-trainer):\n",
+  add_words(out, "\nStrategies (told to dist-trainer and programs on libstep; others shard as they are written):\n",
             [](const WordRow& row) { return row.key == Key::kStrategy; });
   add_words(out, "\nFlags:\n", [](const WordRow& row) { return row.flag != nullptr; });
-  out += "\nKeys (first value is the default; a list in a value uses '+'):\n";
+  out += "\nKeys (first value is the default, of strategy none; a list in a value uses '+'):\n";
   for (const auto& row : kKeys)
     if (!row.plugstack_only)
       add_row(out, std::string(row.name) + '=' + row.values, row.help);

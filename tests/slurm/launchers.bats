@@ -51,6 +51,15 @@ rank 1 of 3, 1 of 2 on node 0 of 2: mpirun (Open MPI)
 rank 2 of 3, 0 of 1 on node 1 of 2: mpirun (Open MPI)" ]
 }
 
+@test "dist-train exec under mpirun over the hosts of an allocation gives any program its variables" {
+  mpi
+  run -0 --separate-stderr user salloc -N2 --ntasks-per-node=2 mpirun.openmpi --oversubscribe -x MASTER_ADDR=node01 -n 3 \
+    dist-train exec -- sh -c 'echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $MASTER_ADDR ${MASTER_PORT:+port}"'
+  [ "$(sort <<<"$output")" = "0/3 0/2 node01 port
+1/3 1/2 node01 port
+2/3 0/1 node01 port" ]
+}
+
 @test "mpirun over several hosts without MASTER_ADDR says what to add" {
   mpi
   run user salloc -N2 --ntasks-per-node=2 mpirun.openmpi --oversubscribe -n 3 "${where[@]}"
