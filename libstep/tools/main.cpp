@@ -4,6 +4,7 @@
 #include <exception>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "libstep/core/text.h"
@@ -43,29 +44,47 @@ constexpr const char* kHelp =
     "    --job NAME                     where the file has several\n"
     "    --no-container                 leaves out the image, for sites without pyxis\n"
     "  dist-train --version             the release\n"
-    "  dist-train --help                this text\n"
+    "  dist-train --help                this text; dist-train COMMAND --help that command's lines\n"
     "\n"
     "Example: srun -N2 --ntasks-per-node=2 --dist-train dist-train env\n";
 
-int run(const std::vector<std::string>& arguments) {
+using Words = std::vector<std::string>;
+
+constexpr std::pair<std::string_view, int (*)(const Words&)> kCommands[] = {
+    {"env", dist_train::run_env},
+    {"exec", dist_train::run_exec},
+    {"topo", dist_train::run_topo},
+    {"plan", dist_train::run_plan},
+    {"convert", dist_train::run_convert}};
+
+bool asks_for_help(const std::string& word) { return word == "--help" || word == "-h"; }
+
+// The lines of kHelp from the one that begins with this command to the next command's.
+std::string_view help_of(std::string_view command) {
+  constexpr std::string_view kLead = "\n  dist-train ", kText = kHelp;
+  const auto begin = kText.find(std::string(kLead) + std::string(command) + ' ') + 1;
+  return kText.substr(begin, kText.find(kLead, begin) + 1 - begin);
+}
+
+int run(const Words& arguments) {
   using namespace dist_train;
   if (arguments.empty()) {
     std::fputs(kHelp, stderr);
     return 2;
   }
   const std::string& word = arguments.front();
-  const std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
-  if (word == "env")
-    return run_env(rest);
-  if (word == "exec")
-    return run_exec(rest);
-  if (word == "topo")
-    return run_topo(rest);
-  if (word == "plan")
-    return run_plan(rest);
-  if (word == "convert")
-    return run_convert(rest);
-  if ((word == "--version" || word == "--help" || word == "help") && !rest.empty()) {
+  const Words rest(arguments.begin() + 1, arguments.end());
+  for (const auto& [command, function] : kCommands) {
+    if (word != command)
+      continue;
+    if (rest.empty() || !asks_for_help(rest.front()))
+      return function(rest);
+    const auto text = help_of(command);
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    return 0;
+  }
+  const bool help = asks_for_help(word) || word == "help";
+  if ((word == "--version" || help) && !rest.empty()) {
     std::fprintf(stderr, "dist-train: %s takes no argument, not %s\n", word.c_str(),
                  quoted(rest.front()).c_str());
     return 2;
@@ -74,13 +93,15 @@ int run(const std::vector<std::string>& arguments) {
     std::puts("dist-train " DIST_TRAIN_RELEASE);
     return 0;
   }
-  if (word == "--help" || word == "help") {
+  if (help) {
     std::fputs(kHelp, stdout);
     return 0;
   }
+  std::vector<std::string_view> words{"help", "--help", "--version"};
+  for (const auto& command : kCommands)
+    words.push_back(command.first);
   std::string near;
-  if (const auto guess =
-          nearest(word, {"env", "exec", "topo", "plan", "convert", "help", "--help", "--version"}))
+  if (const auto guess = nearest(word, words))
     near = "; did you mean '" + std::string(*guess) + "'?";
   std::fprintf(stderr, "dist-train: unknown command %s%s  dist-train --help lists all\n",
                quoted(word).c_str(), near.c_str());

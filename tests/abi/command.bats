@@ -138,4 +138,12 @@ spec: {pytorchReplicaSpecs: {Worker: {template: {spec: {containers: [{image: i, 
   run "$COMMAND" --version
   [ "$status" -eq 0 ]
   [[ "$output" =~ ^dist-train\ [0-9]+\.[0-9]+\.[0-9]+$ ]]
+  for command in env exec topo plan convert; do
+    run -0 --separate-stderr "$COMMAND" "$command" --help
+    [[ $output == "  dist-train $command "* && $output != *$'\n  dist-train '* && -z $stderr ]]
+    own=$output
+    run -0 "$COMMAND" "$command" -h
+    [ "$output" = "$own" ]
+  done
+  [[ $own == *"--no-container "* ]]
 }
