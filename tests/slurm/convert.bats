@@ -54,9 +54,9 @@ spec:
     image: docker.io/library/python
     numNodes: 1
     command: [python, -c, "import os, sys; print(sys.argv[1:], [os.environ[name] for name in (\"A\", \"no.name\", \"RANK\")])"]
-    args: ["it'\''s", "$$(touch hacked)", "`touch hacked`", "two\nlines", "#SBATCH -N9", "", "$(A)", "é"]
+    args: ["it'\''s", "$$(touch hacked)", "`touch hacked`", "two\nlines", "DOS\r\n", "#SBATCH -N9", "", ":", "--uid=0", "$(A)", "é"]
     env: [{name: A, value: "x; touch hacked"}, {name: no.name, value: "*"}]' --no-container
-  [[ $output == *"[\"it's\", '\$(touch hacked)', '\`touch hacked\`', 'two\\nlines', '#SBATCH -N9', '', 'x; touch hacked', 'é'] ['x; touch hacked', '*', '0']"* ]]
+  [[ $output == *"[\"it's\", '\$(touch hacked)', '\`touch hacked\`', 'two\\nlines', 'DOS\\r\\n', '#SBATCH -N9', '', ':', '--uid=0', 'x; touch hacked', 'é'] ['x; touch hacked', '*', '0']"* ]]
   run ! user test -e hacked
 }
 

@@ -108,6 +108,7 @@ TEST(ConvertShell, WordsArriveAsTheManifestHasThem) {
     const auto script =
         converted(pytorch_job("command: " + command + "], tty: " + yaml_text(label)));
     ASSERT_TRUE(script.starts_with("#!")) << script;
+    EXPECT_EQ(script.find("\r\n"), script.npos) << "sbatch refuses that";
     EXPECT_EQ(output_of(script), wanted) << script;
   }
 }

@@ -11,6 +11,13 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
+std::string many_times(const std::string& text, int times) {
+  std::string all;
+  for (int i = 0; i < times; ++i)
+    all += text;
+  return all;
+}
+
 TEST(Convert, APyTorchJobIsAScript) {
   const auto script = converted(R"(apiVersion: kubeflow.org/v1
 kind: PyTorchJob
@@ -176,13 +183,46 @@ TEST(Convert, NothingIsDroppedInSilence) {
   EXPECT_THAT(bare, Not(HasSubstr("--container-image")));
 }
 
-TEST(Convert, TheImagesOwnCommand) {
-  EXPECT_THAT(converted(pytorch_job("image: i, args: [--a, b c], env: [{name: A, value: x y}]")),
-              HasSubstr("env 'A=x y' \\\n  srun --dist-train \\\n  --container-image=i \\\n"
-                        "  --container-entrypoint \\\n  --container-env=A \\\n  --a 'b c'\n"));
-  EXPECT_EQ(
-      converted(pytorch_job("image: i, args: ['$(RANK)']")),
-      "error: job 'job': '' needs a variable of the task, and the image's own command no shell");
+TEST(Convert, ArgsWithoutCommandAreTheProgram) {
+  EXPECT_THAT(
+      converted(pytorch_job("image: i, args: [run, b c], env: [{name: A, value: x y}]")),
+      HasSubstr("srun --dist-train \\\n  --container-image=i \\\n  --container-entrypoint \\\n"
+                "  env 'A=x y' \\\n  run 'b c'\n"));
+  EXPECT_THAT(converted(pytorch_job("image: i, args: [torchrun, --nproc-per-node=2, t.py]")),
+              HasSubstr("--container-entrypoint \\\n  python -u t.py\n"));
+  EXPECT_EQ(converted(pytorch_job("image: i, args: [--epochs, '3']")),
+            "error: job 'job': args without command, '--epochs' and on, are for the image's own "
+            "command, which is not in this file");
+}
+
+// srun would take it for an option of its own or for the end of a component, env(1) for a variable.
+TEST(Convert, NoWordOfTheManifestIsSruns) {
+  EXPECT_EQ(converted(pytorch_job("command: [--epilog=/x, run]")),
+            "error: job 'job': the command begins with '--epilog=/x', which is no program");
+  EXPECT_EQ(converted(pytorch_job("command: [torchrun, --nproc-per-node=2, --no-python, --, -x]")),
+            "error: job 'job': the command begins with '-x', which is no program");
+  EXPECT_EQ(converted(pytorch_job("command: ['', run]")),
+            "error: job 'job': the command begins with '', which is no program");
+  EXPECT_THAT(converted(pytorch_job("command: [a=b, run]")), HasSubstr("\n  a=b run\n"));
+  EXPECT_EQ(converted(pytorch_job("command: [a=b, run], env: [{name: A, value: x}]")),
+            "error: job 'job': the command begins with 'a=b', which env(1) would take for a "
+            "variable");
+  EXPECT_THAT(converted(pytorch_job("command: [run, ':', --uid=0]")),
+              HasSubstr("\n  sh -c 'exec run : --uid=0'\n"));
+  EXPECT_THAT(converted(pytorch_job("command: [run, 'a:b']")), HasSubstr("\n  run a:b\n"));
+}
+
+TEST(Convert, SecretsAreVariablesOfTheTask) {
+  const std::string secret = "valueFrom: {secretKeyRef: {name: s, key: k}}}";
+  EXPECT_THAT(
+      converted(pytorch_job("command: [run, '--key=$(K)', '$(b.c)'], env: [{name: K, " + secret +
+                            ", {name: b.c, " + secret + ", {name: URL, value: 'u:$(K)@h'}]")),
+      HasSubstr("sh -c 'exec env URL=u:\"$K\"@h \\\n  run --key=\"$K\" \"$(printenv b.c)\"'\n"));
+  const auto script = converted(
+      pytorch_job("command: [run], env: [{name: RANK, valueFrom: {fieldRef: {fieldPath: x}}}]"));
+  EXPECT_THAT(script,
+              HasSubstr("# Left out: RANK from the pod's field 'x', which the step sets\n"));
+  EXPECT_THAT(script, Not(HasSubstr("printenv")));
 }
 
 TEST(Convert, OtherDocumentsOfTheFile) {
@@ -236,6 +276,7 @@ TEST(Convert, WhatCannotBeConvertedIsNamed) {
       {pytorch_job("command: [run]", "pytorchReplicaSpecs: {}"),
        "f:8:3: the key 'pytorchReplicaSpecs' comes twice in one map"},
       {train_job("numNodes: 0, command: [run]"), "f:6:23: numNodes is 0"},
+      {train_job("numNodes: 010, command: [run]"), "f:6:23: numNodes '010' is octal to Kubernetes"},
       {train_job("numNodes: -1, command: [run]"),
        "f:6:23: numNodes '-1' is not a whole number from 0 to 65536"},
       {train_job("command: [run], env: [{name: A, value: " + std::string(1000, 'x') +
@@ -244,6 +285,12 @@ TEST(Convert, WhatCannotBeConvertedIsNamed) {
                  "{name: C, value: '$(B)$(B)$(B)$(B)$(B)$(B)$(B)$(B)$(B)$(B)'}, "
                  "{name: D, value: '$(C)$(C)$(C)$(C)$(C)$(C)$(C)$(C)$(C)$(C)'}]"),
        "job 'job': more than 100000 bytes in one word of command, args or env: 'D="},
+      {train_job("command: [run" + many_times(", $(A)", 15'000) +
+                 "], env: [{name: A, value: " + std::string(90'000, 'x') + "}]"),
+       "job 'job': more than 1000000 bytes in all words of command, args or env: 'A="},
+      {train_job("command: [run" + many_times(", $(A)", 15'000) +
+                 "], env: [{name: A, value: " + many_times("$(PET_NODE_RANK)", 10'000) + "}]"),
+       "job 'job': more than 1000000 bytes in all words of command, args or env: 'A="},
   };
   for (const auto& [yaml, error] : cases)
     EXPECT_THAT(converted(yaml), testing::StartsWith("error: " + std::string(error))) << yaml;

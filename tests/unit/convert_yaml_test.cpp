@@ -88,6 +88,11 @@ TEST(Yaml, BombsEndEarly) {
     bomb += "]\n";
   }
   EXPECT_NE(error_of(bomb).find("more than 20000 values, aliases counted"), std::string::npos);
+  const std::string large(500'000, 'x');
+  for (const auto& text : {"a: &a " + large, "? &a " + large + "\n: 1"})
+    EXPECT_NE(error_of(text + "\nb: [*a, *a, *a, *a, *a, *a, *a, *a, *a]\n")
+                  .find("more than 4 MiB of text, aliases counted"),
+              std::string::npos);
   EXPECT_EQ(error_of(std::string(kMaxYamlBytes + 1, 'a')),
             "f: more than 1 MiB: not a job's manifest");
   EXPECT_EQ(error_of(std::string(200, '[')).substr(0, 4), "f:1:");

@@ -28,6 +28,11 @@ const char* kind_name(Kind kind) {
   return "?";
 }
 
+// In YAML 1.1: 010 is eight.
+bool is_octal(const std::string& text) {
+  return text.size() > 1 && text[0] == '0' && text.find_first_not_of("0123456789") == text.npos;
+}
+
 // A value in one line, as YAML's flow style has it.
 std::string flow_text(const YamlNode& node) {
   if (node.kind != Kind::kList && node.kind != Kind::kMap) {
@@ -73,6 +78,9 @@ const YamlNode* Fields::get(const YamlNode* map, std::string_view name, std::set
   if (!node)
     return nullptr;
   read(*node);
+  if (node->kind == Kind::kNumber && is_octal(node->text))
+    fail(node, std::string(name) + " " + quoted(node->text) + " is octal to Kubernetes",
+         "write it without the leading 0");
   if (kinds.contains(node->kind))
     return node;
   if (node->kind != Kind::kNull) {

@@ -4,6 +4,7 @@
 #include "libstep/core/text.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 
 namespace dist_train {
@@ -11,8 +12,10 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-constexpr std::size_t kMaxWord = 100'000; // Linux takes 128 KiB
+constexpr std::size_t kMaxWord = 100'000;      // Linux takes 128 KiB
+constexpr std::size_t kMaxCommand = 1'000'000; // and 2 MiB for all, with what is inherited
 constexpr std::uint32_t kMaxProcesses = 4096;
+constexpr const char* kWriteCommand = "write it into the manifest: command: [python, train.py]";
 
 std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
@@ -171,7 +174,10 @@ std::optional<WordPart> operator_variable(const std::string& name, const Manifes
   return std::nullopt;
 }
 
-using Known = std::vector<std::pair<std::string, Word>>;
+struct Known {
+  std::map<std::string, Word> words;
+  std::size_t left = kMaxCommand; // for all that is expanded
+};
 
 std::size_t size_of(const Word& word) {
   std::size_t size = 0;
@@ -188,17 +194,17 @@ void append(Word& word, const WordPart& part) {
     word.push_back(part);
 }
 
-// Ends early when it has become too long to be used.
-Word expand(const std::string& text, const Manifest& manifest, const Known& known) {
+// Ends early when it, or all together, has become too long to be used.
+Word expand(const std::string& text, const Manifest& manifest, Known& known) {
   Word word{{}};
-  for (std::size_t i = 0; i < text.size() && size_of(word) <= kMaxWord; ++i) {
+  const auto limit = std::min(kMaxWord, known.left);
+  for (std::size_t i = 0; i < text.size() && known.left > 0 && size_of(word) <= limit; ++i) {
     const auto close = text.compare(i, 2, "$(") == 0 ? text.find(')', i) : text.npos;
     if (close != text.npos) {
       const auto name = text.substr(i + 2, close - i - 2);
-      const auto found = std::find_if(known.rbegin(), known.rend(),
-                                      [&](const auto& variable) { return variable.first == name; });
+      const auto found = known.words.find(name);
       const auto set = operator_variable(name, manifest);
-      if (found != known.rend())
+      if (found != known.words.end())
         std::for_each(found->second.begin(), found->second.end(),
                       [&](const auto& part) { append(word, part); });
       else
@@ -209,6 +215,7 @@ Word expand(const std::string& text, const Manifest& manifest, const Known& know
       append(word, {false, text.substr(i, 1)});
     }
   }
+  known.left -= std::min(known.left, size_of(word));
   return word;
 }
 
@@ -221,9 +228,19 @@ bool set_by_step(const std::string& name) {
          name.starts_with("PET_") || name.starts_with("TORCHELASTIC_");
 }
 
-// The pod's variables for env(1), and the words with them put in.
+// The pod's variables for env(1), and what $(NAME) stands for. What a secret held the task has in
+// its environment.
 Known set_variables(const Manifest& manifest, Launch& launch) {
   Known known;
+  for (const auto& secret : manifest.pod.secrets) {
+    if (set_by_step(secret.name)) {
+      launch.notes.push_back("Left out: " + secret.name + " from " + secret.from +
+                             ", which the step sets");
+      continue;
+    }
+    known.words[secret.name] = {{true, secret.name}};
+    launch.secrets.push_back(secret);
+  }
   for (const auto& [name, value] : manifest.pod.variables) {
     if (set_by_step(name)) {
       launch.notes.push_back("Left out: " + name + "=" + quoted(value) + ", which the step sets");
@@ -232,18 +249,18 @@ Known set_variables(const Manifest& manifest, Launch& launch) {
     if (name.ends_with("_SOCKET_IFNAME") || name == "NCCL_IB_HCA")
       launch.notes.push_back("Check " + name + "=" + quoted(value) +
                              ": without it the step's own choice counts");
-    known.emplace_back(name, expand(value, manifest, known));
+    auto expanded = expand(value, manifest, known);
     Word word{{false, name + "="}};
-    for (const auto& part : known.back().second)
+    for (const auto& part : expanded)
       append(word, part);
     launch.environment.push_back(std::move(word));
+    known.words[name] = std::move(expanded);
   }
   return known;
 }
 
 // torchrun in front of the program gives way to tasks; false where it cannot.
-bool replace_torchrun(const Words& words, const Manifest& manifest, const Known& known,
-                      Launch& launch) {
+bool replace_torchrun(const Words& words, const Manifest& manifest, Known& known, Launch& launch) {
   std::string python;
   const auto arguments = torchrun_arguments(words, python);
   const auto torchrun =
@@ -296,45 +313,62 @@ void keep_command(const Words& words, const Manifest& manifest, Launch& launch) 
                            std::to_string(several));
 }
 
+// What is wrong with a program and variables that are to be started through srun and env(1).
+std::optional<Error> check_words(const Launch& launch, const Known& known) {
+  for (const auto* list : {&launch.environment, &launch.program})
+    for (const auto& word : *list)
+      if (size_of(word) > kMaxWord || known.left == 0)
+        return Error{"more than " + std::to_string(known.left == 0 ? kMaxCommand : kMaxWord) +
+                         " bytes in " + (known.left == 0 ? "all words" : "one word") +
+                         " of command, args or env: " + quoted(word.front().text, 40),
+                     "no program can be given that; put it into a file"};
+  const auto& first = launch.program.front().front();
+  if (!first.variable && (first.text.empty() || first.text[0] == '-'))
+    return Error{launch.entrypoint
+                     ? "args without command, " + quoted(first.text, 40) +
+                           " and on, are for the image's own command, which is not in this file"
+                     : "the command begins with " + quoted(first.text, 40) +
+                           ", which is no program",
+                 kWriteCommand};
+  const auto has_equals = [](const WordPart& part) {
+    return part.text.find('=') != part.text.npos;
+  };
+  if (!launch.environment.empty() &&
+      std::any_of(launch.program[0].begin(), launch.program[0].end(), has_equals))
+    return Error{"the command begins with " + quoted(first.text, 40) +
+                     ", which env(1) would take for a variable",
+                 "start it by another: command: [sh, -c, ...]"};
+  return std::nullopt;
+}
+
 } // namespace
 
 Result<Launch> plan_launch(const Manifest& manifest) {
   const Pod& pod = manifest.pod;
   Launch launch;
-  const auto known = set_variables(manifest, launch);
+  const auto job = "job " + quoted(manifest.name);
+  auto known = set_variables(manifest, launch);
   Words words = pod.command;
   words.insert(words.end(), pod.args.begin(), pod.args.end());
   if (words.empty() || (pod.command.empty() && pod.image.empty()))
-    return Error{"job " + quoted(manifest.name) + " names no command; the " +
-                     (pod.image.empty() ? "runtime" : "image") + " has one, but not this file",
-                 "write it into the manifest: command: [python, train.py]"};
+    return Error{job + " names no command; the " + (pod.image.empty() ? "runtime" : "image") +
+                     " has one, but not this file",
+                 kWriteCommand};
+  launch.entrypoint = pod.command.empty();
+  if (launch.entrypoint)
+    launch.notes.push_back("args without command are taken for the program. The image's own "
+                           "command, which pyxis runs before, has to leave that to them; should "
+                           "it be the program itself, write both into the manifest as command");
   std::string python;
   if (const auto simple = simple_command(words); simple && torchrun_arguments(*simple, python) > 0)
     words = *simple;
-  launch.entrypoint = pod.command.empty();
-  if (launch.entrypoint || !replace_torchrun(words, manifest, known, launch)) {
+  if (!replace_torchrun(words, manifest, known, launch)) {
     for (const auto& word : words)
       launch.program.push_back(expand(word, manifest, known));
-    if (launch.entrypoint)
-      launch.notes.push_back("The image's own command runs, one task a node; should it start "
-                             "processes itself, write what it starts here instead");
-    else
-      keep_command(words, manifest, launch);
+    keep_command(words, manifest, launch);
   }
-  for (const auto* list : {&launch.environment, &launch.program})
-    for (const auto& word : *list) {
-      const bool of_task =
-          std::any_of(word.begin(), word.end(), [](auto& part) { return part.variable; });
-      if (launch.entrypoint && of_task)
-        return Error{"job " + quoted(manifest.name) + ": " + quoted(word.front().text, 40) +
-                         " needs a variable of the task, and the image's own command no shell",
-                     "write the command into the manifest: command: [python, train.py]"};
-      if (size_of(word) > kMaxWord)
-        return Error{
-            "job " + quoted(manifest.name) + ": more than " + std::to_string(kMaxWord) +
-                " bytes in one word of command, args or env: " + quoted(word.front().text, 40),
-            "no program can be given that; put it into a file"};
-    }
+  if (auto wrong = check_words(launch, known))
+    return Error{job + ": " + wrong->message, wrong->hint};
   return launch;
 }
 

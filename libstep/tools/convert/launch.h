@@ -25,13 +25,14 @@ struct Launch {
   std::uint32_t tasks_per_node = 1;
   std::vector<Word> environment; // NAME=VALUE
   std::vector<Word> program;
-  bool entrypoint = false;        // the image's own goes before `program`
+  std::vector<PodSecret> secrets; // that the job needs
+  bool entrypoint = false;        // the image's own command runs before `program`
   std::vector<std::string> notes; // printable lines
 };
 
-// An error where the manifest names nothing to run, or a word that no program can be given.
-// $(NAME) is put in as Kubernetes does: from the manifest's variables, unknown names stay as they
-// are and $$ is $. Names that the operator sets in each pod become variables of the task.
+// An error where the manifest names nothing to run, or what no program can be given. $(NAME) is put
+// in as Kubernetes does: from the manifest's variables, unknown names stay as they are and $$ is $.
+// Secrets, and names that the operator sets in each pod, become variables of the task.
 Result<Launch> plan_launch(const Manifest& manifest);
 
 } // namespace dist_train

@@ -11,12 +11,13 @@ namespace {
 
 constexpr const char* kContinued = " \\\n  ";
 
-// A word with the task's variables in it, for a shell in the task.
+// A word with the task's variables in it, for a shell in the task, which has no $a.b or $a-b.
 std::string task_word(const Word& word) {
   std::string text;
   for (const auto& part : word)
     if (part.variable)
-      text += "\"$" + part.text + "\"";
+      text += part.text.find_first_of(".-") == part.text.npos ? "\"$" + part.text + "\""
+                                                              : "\"$(printenv " + part.text + ")\"";
     else if (!part.text.empty() || word.size() == 1)
       text += shell_word(part.text);
   return text;
@@ -29,9 +30,11 @@ std::string task_words(const std::vector<Word>& words, const char* between) {
   return text;
 }
 
-bool has_variable(const std::vector<Word>& words) {
+// For a variable of the task; and srun itself would take ":" for the end of a component.
+bool needs_shell(const std::vector<Word>& words) {
   return std::any_of(words.begin(), words.end(), [](const auto& word) {
-    return std::any_of(word.begin(), word.end(), [](const auto& part) { return part.variable; });
+    return word == Word{{false, ":"}} ||
+           std::any_of(word.begin(), word.end(), [](const auto& part) { return part.variable; });
   });
 }
 
@@ -59,14 +62,8 @@ std::vector<std::string> container_options(const Pod& pod, const Launch& launch)
     options.push_back("--container-mounts=" + mount_list(pod.mounts));
   if (!pod.folder.empty())
     options.push_back("--container-workdir=" + pod.folder);
-  if (launch.entrypoint) {
+  if (launch.entrypoint)
     options.push_back("--container-entrypoint");
-    std::string names;
-    for (const auto& variable : pod.variables)
-      names += (names.empty() ? "" : ",") + variable.name;
-    if (!names.empty())
-      options.push_back("--container-env=" + names);
-  }
   return options;
 }
 
@@ -116,6 +113,8 @@ std::string shell_word(std::string_view text) {
   for (char c : text)
     if (c == '\'')
       word += "'\\''";
+    else if (c == '\n' && word.back() == '\r')
+      word += "''\n"; // sbatch takes no script that has both as neighbours
     else
       word += c;
   return word + "'";
@@ -145,21 +144,14 @@ std::string job_script(const Manifest& manifest, const Launch& launch, const std
   text += directives(manifest, launch);
   for (const auto& note : notes)
     text += "# " + note + "\n";
-  text += secret_checks(pod.secrets);
-  // env(1) in the task, where it comes after the image's variables and touches nothing of srun's;
-  // before the image's own command there is no place for it.
-  std::string environment = task_words(launch.environment, kContinued);
-  if (!environment.empty())
-    environment = "env " + environment + kContinued;
-  if (launch.entrypoint)
-    text += environment;
-  text += "srun";
+  text += secret_checks(launch.secrets) + "srun";
   for (const auto& option : options)
     text += (option == options.front() ? " " : kContinued) + shell_word(option);
+  // env(1) in the task, where it comes after the image's variables and touches nothing of srun's.
   std::string command = task_words(launch.program, " ");
-  if (!launch.entrypoint)
-    command = environment + command;
-  if (has_variable(launch.program) || has_variable(launch.environment))
+  if (!launch.environment.empty())
+    command = "env " + task_words(launch.environment, kContinued) + kContinued + command;
+  if (needs_shell(launch.program) || needs_shell(launch.environment))
     command = "sh -c " + shell_word("exec " + command);
   return text + kContinued + command + "\n";
 }

@@ -19,6 +19,7 @@ namespace {
 using Kind = YamlNode::Kind;
 
 constexpr std::size_t kMaxNodes = 20'000;
+constexpr std::size_t kMaxTextBytes = 4 * kMaxYamlBytes; // aliases can make many of few
 constexpr std::size_t kMaxDepth = 100;
 
 // What leaves the parser's events; the place is in the text's own counting, from 0.
@@ -59,11 +60,10 @@ public:
     const auto found = anchors_.find(anchor);
     if (found == anchors_.end())
       throw Refusal(mark, "an alias of the value that it stands in");
-    auto copy = found->second;
-    count(mark, size(copy));
-    if (open_.size() + depth(copy) > kMaxDepth)
+    count(mark, found->second);
+    if (open_.size() + depth(found->second) > kMaxDepth)
       throw Refusal(mark, "nested too deeply");
-    add(mark, std::move(copy), 0);
+    put(mark, found->second, 0);
   }
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
@@ -100,12 +100,6 @@ private:
     return {
         .kind = kind, .line = std::size_t(mark.line) + 1, .column = std::size_t(mark.column) + 1};
   }
-  static std::size_t size(const YamlNode& tree) {
-    std::size_t sum = 1;
-    for (const auto& item : tree.items)
-      sum += size(item);
-    return sum;
-  }
   static std::size_t depth(const YamlNode& tree) {
     std::size_t most = 0;
     for (const auto& item : tree.items)
@@ -118,14 +112,19 @@ private:
     return found == map.items.end() ? nullptr : &*found;
   }
 
-  void count(const YAML::Mark& mark, std::size_t nodes) {
-    nodes_ += nodes;
-    if (nodes_ > kMaxNodes)
+  void count(const YAML::Mark& mark, const YamlNode& tree) {
+    bytes_ += tree.key.size() + tree.text.size();
+    if (++nodes_ > kMaxNodes)
       throw Refusal(mark, "more than " + std::to_string(kMaxNodes) + " values, aliases counted");
+    if (bytes_ > kMaxTextBytes)
+      throw Refusal(mark, "more than " + std::to_string(kMaxTextBytes >> 20) +
+                              " MiB of text, aliases counted");
+    for (const auto& item : tree.items)
+      count(mark, item);
   }
 
   void open(const YAML::Mark& mark, Kind kind, YAML::anchor_t anchor) {
-    count(mark, 1);
+    count(mark, {});
     if (open_.size() >= kMaxDepth)
       throw Refusal(mark, "nested too deeply");
     if (!open_.empty() && open_.back().node.kind == Kind::kMap && !open_.back().has_key)
@@ -144,7 +143,7 @@ private:
   }
 
   void add(const YAML::Mark& mark, YamlNode value, YAML::anchor_t anchor) {
-    count(mark, 1);
+    count(mark, value);
     put(mark, std::move(value), anchor);
   }
 
@@ -189,7 +188,7 @@ private:
 
   std::vector<Open> open_;
   std::map<YAML::anchor_t, YamlNode> anchors_;
-  std::size_t nodes_ = 0;
+  std::size_t nodes_ = 0, bytes_ = 0;
 };
 
 // Bytes of the UTF-8 character that begins here, 0 if there is none. Overlong forms and
