@@ -124,10 +124,15 @@ std::string StepWatch::table(const RollCall& roll, double seconds) const {
     if (!m->interface.empty())
       master += " (" + m->interface + ')';
   }
-  std::string mode = to_text(options_.mode.value_or(Mode::kTorch));
+  const auto tasks = std::to_string(roll.world_size());
+  std::string mode = to_text(options_.mode.value_or(Mode::kTorch)), size = "world " + tasks;
+  if (launches_ranks(options_))
+    size = tasks + (tasks == "1" ? " task" : " tasks");
+  if (options_.nproc.value_or(0) > 0)
+    mode += " nproc=" + std::to_string(*options_.nproc);
   if (options_.strategy)
     mode += std::string(1, ' ') + to_text(*options_.strategy);
-  return mapping_table({step_text(roll.id()), std::move(mode), roll.world_size(),
+  return mapping_table({step_text(roll.id()), std::move(mode), std::move(size),
                         static_cast<std::uint32_t>(roll.node_count()), std::move(master), seconds},
                        roll.rows());
 }

@@ -4,6 +4,7 @@
 #include "libstep/core/text.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <iterator>
 #include <string_view>
 
@@ -77,10 +78,11 @@ bool is_torchrun(std::string_view launcher) {
          launcher.ends_with("torch.distributed.launch");
 }
 
-// Whether the user has told torchrun of the nodes; in the words of a shell's -c, too.
-bool names_nodes(const std::vector<std::string>& command) {
-  return std::any_of(command.begin(), command.end(), [](const std::string& word) {
-    return word.find("--nnodes") != word.npos || word.find("--standalone") != word.npos;
+// Whether the command holds one of these; in the words of a shell's -c, too.
+bool says(const std::vector<std::string>& command, std::initializer_list<std::string_view> names) {
+  return std::any_of(command.begin(), command.end(), [&](std::string_view word) {
+    return std::any_of(names.begin(), names.end(),
+                       [&](auto name) { return word.find(name) != word.npos; });
   });
 }
 
@@ -109,6 +111,53 @@ const std::string* set_in(const Environment& environment, const char* name) {
   return found == environment.end() || found->second.empty() ? nullptr : &found->second;
 }
 
+// Why torchrun, one task a node, will not make one world of these nodes; "" if it will.
+std::string torchrun_warning(const std::string& launcher, const LaunchFacts& launch,
+                             const Environment& environment, Mode mode) {
+  const auto& command = launch.command;
+  const auto nodes = std::to_string(launch.nodes) + " nodes";
+  const bool standalone = says(command, {"--standalone"});
+  if (mode == Mode::kTorchrun && standalone)
+    return quoted(launcher) + " with --standalone trains on each of the " + nodes +
+           " alone; leave it away: mode torchrun tells it of all of them";
+  // Of a heterogeneous step we know the first component only.
+  const auto told = number_argument(command, "--nnodes");
+  if (mode == Mode::kTorchrun && told != 0 && told != launch.nodes &&
+      !set_in(environment, "SLURM_HET_SIZE"))
+    return quoted(launcher) + " gets --nnodes " + std::to_string(told) + ", and the step has " +
+           nodes +
+           (told > launch.nodes ? ": it waits for nodes that do not come"
+                                : ": the others have no place in its world") +
+           "; leave it away: mode torchrun tells it";
+  if (mode != Mode::kTorchrun && !standalone && !says(command, {"--nnodes"}))
+    return quoted(launcher) +
+           " without --nnodes trains on each node alone; --dist-train=torchrun tells it of all " +
+           nodes;
+  if (auto rank = shared_node_rank(command); !rank.empty())
+    return quoted(launcher) + " gets --node_rank " + std::string(rank) + " on all " + nodes +
+           " and waits for the others: the job script's shell has filled the number in; leave it "
+           "away with --dist-train=torchrun, or write srun bash -c '" +
+           launcher + " --node_rank=$SLURM_NODEID ...'";
+  return "";
+}
+
+// The same of launchers that only their arguments tell of nodes.
+std::string other_launcher_warning(const std::string& launcher, const LaunchFacts& launch,
+                                   Mode mode) {
+  const bool accelerate = launcher.find("accelerate") != launcher.npos;
+  if (accelerate ? says(launch.command, {"--num_machines", "--num-machines", "--config"})
+                 : launcher.find("deepspeed") == launcher.npos ||
+                       says(launch.command, {"--hostfile", "-H"}))
+    return "";
+  return quoted(launcher) +
+         (accelerate ? " without --num_machines trains on each node alone where it starts several "
+                       "processes"
+                     : " without --hostfile trains on each node alone") +
+         (mode == Mode::kTorchrun ? ", also in mode torchrun, which tells torchrun only" : "") +
+         "; give srun the program itself, one task a GPU: srun --ntasks-per-node=GPUS " +
+         (accelerate ? "--dist-train" : "--dist-train=deepspeed") + " python train.py";
+}
+
 } // namespace
 
 std::string launcher_in(const std::vector<std::string>& command) {
@@ -131,30 +180,40 @@ std::string launcher_in(const std::vector<std::string>& command) {
   return "";
 }
 
+std::uint32_t number_argument(const std::vector<std::string>& command, std::string_view option) {
+  constexpr std::uint32_t kMost = 1u << 20;
+  std::uint32_t size = 0;
+  bool follows = false;
+  for (const auto& argument : command)
+    for (auto word : split(argument, ' ')) {
+      word = word.substr(0, word.find_last_not_of("\"';\n\t") + 1); // of a shell's text
+      bool equals =
+          word.size() > option.size() && word.starts_with(option) && word[option.size()] == '=';
+      if (equals)
+        word.remove_prefix(option.size() + 1);
+      if (follows || equals)
+        size = static_cast<std::uint32_t>(parse_number(word, kMost).value_or(0));
+      follows = !equals && word == option;
+    }
+  return size;
+}
+
 std::vector<std::string> launch_warnings(const LaunchFacts& launch, const Environment& environment,
                                          const Options& options) {
   std::vector<std::string> warnings;
   auto launcher = launcher_in(launch.command);
+  auto mode = options.mode.value_or(Mode::kTorch);
   if (!launcher.empty() && launch.tasks > launch.nodes)
     warnings.push_back(
         "the command is the launcher '" + launcher + "', and " + std::to_string(launch.tasks) +
         " tasks on " + std::to_string(launch.nodes) +
         " nodes would each start the ranks of their node, on the same ports and GPUs; give srun "
         "the program itself (python train.py), or one task per node (--ntasks-per-node=1)");
-  else if (is_torchrun(launcher) && launch.nodes > 1 && options.mode != Mode::kTorchrun &&
-           !names_nodes(launch.command))
-    warnings.push_back("'" + launcher +
-                       "' without --nnodes trains on each node alone; "
-                       "--dist-train=torchrun tells it of all " +
-                       std::to_string(launch.nodes) + " nodes");
-  else if (auto rank = shared_node_rank(launch.command);
-           is_torchrun(launcher) && launch.nodes > 1 && !rank.empty())
-    warnings.push_back("'" + launcher + "' gets --node_rank " + std::string(rank) + " on all " +
-                       std::to_string(launch.nodes) +
-                       " nodes and waits for the others: the job script's shell has filled the "
-                       "number in; leave it away with --dist-train=torchrun, or write srun bash -c "
-                       "'" +
-                       launcher + " --node_rank=$SLURM_NODEID ...'");
+  else if (!launcher.empty() && launch.nodes > 1)
+    if (auto warning = is_torchrun(launcher) ? torchrun_warning(launcher, launch, environment, mode)
+                                             : other_launcher_warning(launcher, launch, mode);
+        !warning.empty())
+      warnings.push_back(std::move(warning));
   if (!options.verbose.value_or(false))
     return warnings;
   for (const char* proxy : {"grpc_proxy", "https_proxy", "http_proxy"}) {

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace dist_train {
@@ -16,6 +17,10 @@ namespace dist_train {
 // shell's -c and python's -m.
 std::string launcher_in(const std::vector<std::string>& command);
 
+// The number that a command line gives this option ("--tensor-model-parallel-size 8", or with =),
+// also inside a shell's -c; the last counts. 0: none in plain sight.
+std::uint32_t number_argument(const std::vector<std::string>& command, std::string_view option);
+
 // A step as srun knows it.
 struct LaunchFacts {
   std::vector<std::string> command;
@@ -23,10 +28,10 @@ struct LaunchFacts {
   std::uint32_t tasks = 0; // likewise
 };
 
-// One line for each thing that will not work: a launcher with several tasks on a node; torchrun
-// that does not know of the other nodes, unless the mode tells it, or has the same --node_rank on
-// all of them; with `verbose` also a proxy that gRPC, and so JAX, would send its rendezvous
-// through.
+// One line for each thing that will not work: a launcher with several tasks on a node; one of
+// several nodes that does not know of the other nodes, from its arguments or from mode torchrun, or
+// is told otherwise than by the mode; the same --node_rank on all of them; with `verbose` also a
+// proxy that gRPC, and so JAX, would send its rendezvous through.
 std::vector<std::string> launch_warnings(const LaunchFacts& launch, const Environment& environment,
                                          const Options& options);
 

@@ -80,7 +80,7 @@ std::optional<Error> refused_by_megatron(const RankMap& layout,
   std::uint32_t tensor = 0;
   for (std::string_view option :
        {"--tensor-model-parallel-size", "--expert-tensor-parallel-size"}) {
-    auto size = parallel_size(command, option);
+    auto size = number_argument(command, option);
     if (auto torn = torn_group(layout, size, option))
       return torn;
     tensor = std::max(tensor, size);
@@ -92,24 +92,6 @@ std::optional<Error> refused_by_megatron(const RankMap& layout,
 
 bool takes_gpu_at_local_rank(Mode mode) {
   return mode == Mode::kLightning || mode == Mode::kDeepspeed || mode == Mode::kMegatron;
-}
-
-std::uint32_t parallel_size(const std::vector<std::string>& command, std::string_view option) {
-  constexpr std::uint32_t kMost = 1u << 20;
-  std::uint32_t size = 0;
-  bool follows = false;
-  for (const auto& argument : command)
-    for (auto word : split(argument, ' ')) {
-      word = word.substr(0, word.find_last_not_of("\"';\n\t") + 1); // of a shell's text
-      bool equals =
-          word.size() > option.size() && word.starts_with(option) && word[option.size()] == '=';
-      if (equals)
-        word.remove_prefix(option.size() + 1);
-      if (follows || equals)
-        size = static_cast<std::uint32_t>(parse_number(word, kMost).value_or(0));
-      follows = !equals && word == option;
-    }
-  return size;
 }
 
 std::optional<Error> refused_launch(const Options& options, const LaunchFacts& launch) {

@@ -27,8 +27,4 @@ std::optional<Error> refused_launch(const Options& options, const LaunchFacts& l
 std::optional<Error> refused_layout(const Options& options, const RankMap& layout,
                                     const std::vector<std::string>& command);
 
-// The number that Megatron's command line gives this option ("--tensor-model-parallel-size 8", or
-// with =), also inside a shell's -c; the last counts. 0: none in plain sight.
-std::uint32_t parallel_size(const std::vector<std::string>& command, std::string_view option);
-
 } // namespace dist_train

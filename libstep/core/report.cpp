@@ -54,8 +54,8 @@ std::string mapping_table(const MappingHeader& header, std::vector<MappingRow> r
   std::array<char, 32> ready{"not ready"};
   if (header.seconds >= 0)
     std::snprintf(ready.data(), ready.size(), "ready in %.2f s", header.seconds);
-  std::string text = "dist-train: step " + header.step + "  " + header.mode + "  world " +
-                     std::to_string(header.world) + " on " + std::to_string(header.nodes) +
+  std::string text = "dist-train: step " + header.step + "  " + header.mode + "  " + header.size +
+                     " on " + std::to_string(header.nodes) +
                      (header.nodes == 1 ? " node" : " nodes") + "  master " + header.master + "  " +
                      ready.data() + '\n';
   for (const auto& cells : table)

@@ -32,7 +32,7 @@ Error said_by(const MappingRow& rank, Error error);
 struct MappingHeader {
   std::string step; // "4711.0"
   std::string mode; // "torch", "torch fsdp"
-  std::uint32_t world = 0;
+  std::string size; // "world 16", "2 tasks" where each starts ranks of its own
   std::uint32_t nodes = 0;
   std::string master; // "gpu01 10.1.0.1:23811 (ib0)"
   double seconds = 0; // from launch to the last arrival

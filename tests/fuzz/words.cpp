@@ -60,7 +60,7 @@ void check_command_line(std::string_view text) {
           "the option's value stands on the line");
   require(line.nodes <= 1u << 15 && line.tasks <= 1u << 30,
           "numbers of nodes and tasks are bounded");
-  auto size = parallel_size(arguments, "--tensor-model-parallel-size");
+  auto size = number_argument(arguments, "--tensor-model-parallel-size");
   require(size == 0 || text.find(std::to_string(size)) != text.npos, "a size stands on the line");
 }
 

@@ -122,16 +122,21 @@ TEST(StepWatch, TheTableComesOnceWithTheLastRow) {
   }
 }
 
-TEST(StepWatch, TheTableNamesTheStrategyToo) {
-  StepWatch watch(*parse_options("torch,fsdp,verbose"), 4000);
-  RollCall roll;
-  for (std::uint32_t rank = 0; rank < 3; ++rank) {
-    auto report = report_of(rank);
-    report.has_row = true;
-    roll.take(report);
+TEST(StepWatch, TheTableSaysWhatTheWordsMakeOfTheTasks) {
+  for (const auto& [words, said] : {std::pair{"torch,fsdp", "torch fsdp  world 3 on 3 nodes  "},
+                                    {"torchrun", "torchrun  3 tasks on 3 nodes  "},
+                                    {"torchrun,nproc=4", "torchrun nproc=4  3 tasks on 3 nodes  "},
+                                    {"ray", "ray  3 tasks on 3 nodes  "}}) {
+    StepWatch watch(*parse_options(std::string(words) + ",verbose"), 4000);
+    RollCall roll;
+    for (std::uint32_t rank = 0; rank < 3; ++rank) {
+      auto report = report_of(rank);
+      report.has_row = true;
+      roll.take(report);
+    }
+    const auto text = watch.look(roll, 0.5).text;
+    EXPECT_TRUE(text.starts_with(std::string("dist-train: step 4711.0  ") + said)) << text;
   }
-  EXPECT_TRUE(watch.look(roll, 0.5).text.starts_with(
-      "dist-train: step 4711.0  torch fsdp  world 3 on 3 nodes  "));
 }
 
 TEST(StepWatch, NoTableFollowsAFailure) {

@@ -122,8 +122,8 @@ SH
   [ "$rows" = "$(printf '%s\n' 'node01 0 0' 'node01 1 1' 'node01 2 2' 'node01 3 3' 'node02 4 0' 'node03 5 0')" ]
 }
 
-@test "a launcher with several tasks on a node, or torchrun that knows of its own only: one warning from srun" {
-  user sh -c 'printf "#!/bin/sh\n" >torchrun; chmod +x torchrun'
+@test "a launcher with several tasks on a node, or that knows of its own only: one warning from srun" {
+  user sh -c 'printf "#!/bin/sh\n" | tee torchrun accelerate >/dev/null; chmod +x torchrun accelerate'
   run -0 --separate-stderr user srun -N2 -n3 --dist-train ./torchrun train.py
   [[ $stderr == "dist-train: the command is the launcher 'torchrun', and 3 tasks on 2 nodes"* ]]
   [ "$(wc -l <<<"$stderr")" = 1 ]
@@ -133,6 +133,16 @@ SH
   [ "$stderr" = "" ]
   run -0 --separate-stderr user srun -N2 -n2 --dist-train=torchrun ./torchrun train.py
   [ "$stderr" = "" ]
+  run -0 --separate-stderr user srun -N2 -n2 --dist-train=torchrun ./torchrun --standalone train.py
+  [[ $stderr == "dist-train: 'torchrun' with --standalone trains on each of the 2 nodes alone; "* ]]
+  [ "$(wc -l <<<"$stderr")" = 1 ]
+  run -0 --separate-stderr user srun -N2 -n2 --dist-train=torchrun ./torchrun --nnodes=3 train.py
+  [[ $stderr == "dist-train: 'torchrun' gets --nnodes 3, and the step has 2 nodes: "* ]]
+  run -0 --separate-stderr user srun --dist-train=torchrun -N2 -n2 ./torchrun --nnodes=3 t.py : -N1 -n1 ./torchrun --nnodes=3 t.py
+  [[ $stderr != *dist-train* ]]
+  run -0 --separate-stderr user srun -N2 -n2 --dist-train=torchrun ./accelerate launch train.py
+  [[ $stderr == "dist-train: 'accelerate launch' without --num_machines trains on each node alone "*"which tells torchrun only; "* ]]
+  [ "$(wc -l <<<"$stderr")" = 1 ]
   run -0 --separate-stderr user srun -N2 -n3 ./torchrun train.py
   [ "$stderr" = "" ]
 }

@@ -39,6 +39,28 @@ TEST(Launchers, AreFoundInPlainSight) {
     EXPECT_EQ(launcher_in(c.command), c.launcher) << testing::PrintToString(c.command);
 }
 
+TEST(NumberArgument, IsReadInPlainSight) {
+  struct Case {
+    std::vector<std::string> command;
+    std::uint32_t size;
+  };
+  for (const Case& c : {
+           Case{{}, 0},
+           Case{{"python", "x.py", "--tp", "8"}, 8},
+           Case{{"python", "x.py", "--tp=8"}, 8},
+           Case{{"python", "x.py", "--tp=8", "--tp", "2"}, 2},
+           Case{{"bash", "-c", "cd x; python x.py --tp 4 --pp 2"}, 4},
+           Case{{"bash", "-c", "python x.py --tp=\"4\""}, 0}, // not in plain sight
+           Case{{"bash", "-c", "'python x.py --tp 4'"}, 4},
+           Case{{"x", "--tp"}, 0},
+           Case{{"x", "--tp", "--other"}, 0},
+           Case{{"x", "--tp", "-3"}, 0},
+           Case{{"x", "--tp", "99999999999999999999"}, 0},
+           Case{{"x", "--tpx", "3", "--tpx=4"}, 0},
+       })
+    EXPECT_EQ(number_argument(c.command, "--tp"), c.size) << testing::PrintToString(c.command);
+}
+
 const Options verbose = *parse_options("torch,verbose");
 
 TEST(LaunchWarnings, TorchrunThatDoesNotKnowOfTheOtherNodes) {
@@ -53,13 +75,62 @@ TEST(LaunchWarnings, TorchrunThatDoesNotKnowOfTheOtherNodes) {
   EXPECT_TRUE(launch_warnings({{"torchrun", "train.py"}, 1, 1}, {}, {}).empty());
 }
 
+TEST(LaunchWarnings, TorchrunToldOtherwiseThanByItsMode) {
+  const auto torchrun = *parse_options("torchrun");
+  struct Case {
+    std::vector<std::string> command;
+    const char* part;
+  };
+  for (const Case& c : {
+           Case{{"torchrun", "--standalone", "x.py"}, "--standalone trains on each of the 2 nodes"},
+           Case{{"sh", "-c", "exec torchrun --standalone x.py"}, "--standalone trains on each"},
+           Case{{"torchrun", "--nnodes=4", "x.py"},
+                "gets --nnodes 4, and the step has 2 nodes: it waits for nodes that do not come"},
+           Case{{"python", "-m", "torch.distributed.run", "--nnodes", "1", "x.py"},
+                "gets --nnodes 1, and the step has 2 nodes: the others have no place"},
+       }) {
+    auto warnings = launch_warnings({c.command, 2, 2}, {}, torchrun);
+    ASSERT_EQ(warnings.size(), 1u) << testing::PrintToString(c.command);
+    EXPECT_NE(warnings[0].find(c.part), std::string::npos) << warnings[0];
+  }
+  for (const char* nodes : {"--nnodes=2", "--nnodes=1:4", "--nnodes=$SLURM_NNODES", "--max=3"})
+    EXPECT_TRUE(launch_warnings({{"torchrun", nodes, "x.py"}, 2, 2}, {}, torchrun).empty());
+  LaunchFacts component{{"torchrun", "--nnodes=4", "x.py"}, 2, 2};
+  EXPECT_TRUE(launch_warnings(component, {{"SLURM_HET_SIZE", "2"}}, torchrun).empty());
+  EXPECT_TRUE(launch_warnings(component, {}, *parse_options("torch")).empty());
+  EXPECT_TRUE(launch_warnings({{"torchrun", "--standalone", "x"}, 1, 1}, {}, torchrun).empty());
+}
+
+TEST(LaunchWarnings, OtherLaunchersThatDoNotKnowOfTheOtherNodes) {
+  const auto torch = *parse_options("torch"), torchrun = *parse_options("torchrun");
+  const std::vector<std::string> accelerate{"accelerate", "launch", "--multi_gpu", "x.py"};
+  const std::vector<std::string> deepspeed{"deepspeed", "x.py", "--deepspeed"};
+  for (const auto& command : {accelerate, deepspeed}) {
+    auto warnings = launch_warnings({command, 2, 2}, {}, torch);
+    ASSERT_EQ(warnings.size(), 1u) << command[0];
+    EXPECT_NE(warnings[0].find("trains on each node alone"), std::string::npos) << warnings[0];
+    EXPECT_EQ(warnings[0].find("mode torchrun"), std::string::npos) << warnings[0];
+    warnings = launch_warnings({command, 2, 2}, {}, torchrun);
+    ASSERT_EQ(warnings.size(), 1u) << command[0];
+    EXPECT_NE(warnings[0].find("which tells torchrun only"), std::string::npos) << warnings[0];
+    EXPECT_TRUE(launch_warnings({command, 1, 1}, {}, torchrun).empty());
+  }
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"accelerate", "launch", "--num_machines=2", "x.py"},
+        {"accelerate", "launch", "--num-machines", "2", "x.py"},
+        {"bash", "-c", "accelerate launch --config_file a.yaml x.py"},
+        {"deepspeed", "--hostfile=hosts", "x.py"},
+        {"mpirun", "-n", "2", "x"}})
+    EXPECT_TRUE(launch_warnings({command, 2, 2}, {}, torch).empty()) << command[0];
+}
+
 TEST(LaunchWarnings, ALauncherWithSeveralTasksOnANode) {
   LaunchFacts launch{{"torchrun", "train.py"}, 2, 4};
   auto warnings = launch_warnings(launch, {}, {});
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_EQ(warnings[0].find("the command is the launcher 'torchrun', and 4 tasks on 2 nodes"), 0u);
   launch.tasks = 2;
-  launch.command = {"deepspeed", "train.py"};
+  launch.command = {"deepspeed", "--hostfile", "hosts", "train.py"};
   EXPECT_TRUE(launch_warnings(launch, {}, verbose).empty());
   EXPECT_TRUE(launch_warnings({{"python", "train.py"}, 2, 4}, {}, verbose).empty());
 }

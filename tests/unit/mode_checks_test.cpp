@@ -96,27 +96,5 @@ TEST(RefusedLayout, ByWhoRunsWhere) {
         << c.options << ' ' << c.layout << ' ' << c.command;
 }
 
-TEST(ParallelSize, IsReadInPlainSight) {
-  struct Case {
-    std::vector<std::string> command;
-    std::uint32_t size;
-  };
-  for (const Case& c : {
-           Case{{}, 0},
-           Case{{"python", "x.py", "--tp", "8"}, 8},
-           Case{{"python", "x.py", "--tp=8"}, 8},
-           Case{{"python", "x.py", "--tp=8", "--tp", "2"}, 2},
-           Case{{"bash", "-c", "cd x; python x.py --tp 4 --pp 2"}, 4},
-           Case{{"bash", "-c", "python x.py --tp=\"4\""}, 0}, // not in plain sight
-           Case{{"bash", "-c", "'python x.py --tp 4'"}, 4},
-           Case{{"x", "--tp"}, 0},
-           Case{{"x", "--tp", "--other"}, 0},
-           Case{{"x", "--tp", "-3"}, 0},
-           Case{{"x", "--tp", "99999999999999999999"}, 0},
-           Case{{"x", "--tpx", "3", "--tpx=4"}, 0},
-       })
-    EXPECT_EQ(parallel_size(c.command, "--tp"), c.size) << testing::PrintToString(c.command);
-}
-
 } // namespace
 } // namespace dist_train

@@ -7,7 +7,7 @@ namespace dist_train {
 namespace {
 
 TEST(MappingTable, IsSortedByRankAndAligned) {
-  MappingHeader header{"4711.0", "torch", 2, 2, "gpu01 10.1.0.1:23811 (ib0)", 0.0412};
+  MappingHeader header{"4711.0", "torch", "world 2", 2, "gpu01 10.1.0.1:23811 (ib0)", 0.0412};
   std::vector<MappingRow> rows{
       {"gpu02", 1, 0, "0000:43:00.0", "0", "12-23", "mlx5_3:1", "PIX"},
       {"gpu01", 0, 0, "0000:1b:00.0", "0", "0-11", "mlx5_0:1", "PIX"},
@@ -21,7 +21,7 @@ TEST(MappingTable, IsSortedByRankAndAligned) {
 }
 
 TEST(MappingTable, GrowsWithItsContentAndSaysWhenNotReady) {
-  MappingHeader header{"1.0", "torch", 1, 1, "unknown", -1};
+  MappingHeader header{"1.0", "torch", "world 1", 1, "unknown", -1};
   auto text =
       mapping_table(header, {{"a-long-node-name", 0, 0, "-", "-", "0,2,4,6,8,10", "-", "-"}});
   EXPECT_EQ(text,
