@@ -141,21 +141,30 @@ std::string torchrun_warning(const std::string& launcher, const LaunchFacts& lau
   return "";
 }
 
-// The same of launchers that only their arguments tell of nodes.
+// The same of launchers that only their arguments tell of nodes. accelerate starts one process as
+// it is, with the step's ranks if there are any; several by torchrun's code, which reads PET_*,
+// though not the port.
 std::string other_launcher_warning(const std::string& launcher, const LaunchFacts& launch,
                                    Mode mode) {
-  const bool accelerate = launcher.find("accelerate") != launcher.npos;
-  if (accelerate ? says(launch.command, {"--num_machines", "--num-machines", "--config"})
-                 : launcher.find("deepspeed") == launcher.npos ||
-                       says(launch.command, {"--hostfile", "-H"}))
+  std::string_view lacking, outcome = "trains on each node alone", option = "--dist-train";
+  if (launcher.find("accelerate") != launcher.npos &&
+      !says(launch.command,
+            {"--num_machines", "--num-machines", "--config_file", "--config-file"})) {
+    lacking = "--num_machines";
+    outcome = mode == Mode::kTorchrun ? "trains on each node alone where it starts one process, "
+                                        "and meets at port 29500, taken or not, where several"
+                                      : "trains on each node alone where it starts several "
+                                        "processes";
+  } else if (launcher.find("deepspeed") != launcher.npos &&
+             !says(launch.command, {"--hostfile", "-H"})) {
+    lacking = "--hostfile";
+    option = "--dist-train=deepspeed";
+  }
+  if (lacking.empty())
     return "";
-  return quoted(launcher) +
-         (accelerate ? " without --num_machines trains on each node alone where it starts several "
-                       "processes"
-                     : " without --hostfile trains on each node alone") +
-         (mode == Mode::kTorchrun ? ", also in mode torchrun, which tells torchrun only" : "") +
+  return quoted(launcher) + " without " + std::string(lacking) + ' ' + std::string(outcome) +
          "; give srun the program itself, one task a GPU: srun --ntasks-per-node=GPUS " +
-         (accelerate ? "--dist-train" : "--dist-train=deepspeed") + " python train.py";
+         std::string(option) + " python train.py";
 }
 
 } // namespace

@@ -103,17 +103,24 @@ TEST(LaunchWarnings, TorchrunToldOtherwiseThanByItsMode) {
 
 TEST(LaunchWarnings, OtherLaunchersThatDoNotKnowOfTheOtherNodes) {
   const auto torch = *parse_options("torch"), torchrun = *parse_options("torchrun");
-  const std::vector<std::string> accelerate{"accelerate", "launch", "--multi_gpu", "x.py"};
+  struct Case {
+    std::vector<std::string> command;
+    const Options& options;
+    const char* text;
+  };
+  const std::vector<std::string> accelerate{"accelerate", "launch", "x.py", "--config=a"};
   const std::vector<std::string> deepspeed{"deepspeed", "x.py", "--deepspeed"};
-  for (const auto& command : {accelerate, deepspeed}) {
-    auto warnings = launch_warnings({command, 2, 2}, {}, torch);
-    ASSERT_EQ(warnings.size(), 1u) << command[0];
-    EXPECT_NE(warnings[0].find("trains on each node alone"), std::string::npos) << warnings[0];
-    EXPECT_EQ(warnings[0].find("mode torchrun"), std::string::npos) << warnings[0];
-    warnings = launch_warnings({command, 2, 2}, {}, torchrun);
-    ASSERT_EQ(warnings.size(), 1u) << command[0];
-    EXPECT_NE(warnings[0].find("which tells torchrun only"), std::string::npos) << warnings[0];
-    EXPECT_TRUE(launch_warnings({command, 1, 1}, {}, torchrun).empty());
+  const char* alone = "'deepspeed' without --hostfile trains on each node alone; ";
+  for (const Case& c : {
+           Case{accelerate, torch, "each node alone where it starts several processes; "},
+           Case{accelerate, torchrun, "each node alone where it starts one process, and meets at"},
+           Case{deepspeed, torch, alone},
+           Case{deepspeed, torchrun, alone},
+       }) {
+    auto warnings = launch_warnings({c.command, 2, 2}, {}, c.options);
+    ASSERT_EQ(warnings.size(), 1u) << c.text;
+    EXPECT_NE(warnings[0].find(c.text), std::string::npos) << warnings[0];
+    EXPECT_TRUE(launch_warnings({c.command, 1, 1}, {}, c.options).empty());
   }
   for (const std::vector<std::string>& command :
        {std::vector<std::string>{"accelerate", "launch", "--num_machines=2", "x.py"},
