@@ -123,6 +123,21 @@ void read_strategy(Variables& variables, Identity& identity) {
          "leave the variables of srun --dist-train as they are"});
 }
 
+// How many processes there are, by launchers that are not known here any further.
+constexpr std::string_view kOtherSizes[] = {"PMI_SIZE", "MPI_LOCALNRANKS", "MV2_COMM_WORLD_SIZE",
+                                            "HOROVOD_SIZE", "JSM_NAMESPACE_SIZE"};
+
+void expect_no_launcher(Variables& variables) {
+  for (const auto name : kOtherSizes)
+    if (const auto size = variables.number(name, 1, kMaxWorld, 1); size > 1)
+      variables.complain({std::string(name) + "=" + std::to_string(size) +
+                              " is of a launcher that libstep does not know, and each of its "
+                              "processes would be alone",
+                          "give each RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT; for a process "
+                          "that is to be alone unset " +
+                              std::string(name)});
+}
+
 Result<Identity> from_first_source(const Environment& environment, const std::string& host_name) {
   Variables variables(environment);
   // torchrun or Ray inside a task gives each of its workers a rank of its own; what surrounds it
@@ -142,6 +157,7 @@ Result<Identity> from_first_source(const Environment& environment, const std::st
     return bare_identity(variables, host_name);
   Identity single = single_identity(host_name);
   single.restart_count = variables.number("SLURM_RESTART_COUNT", 0, UINT32_MAX, 0);
+  expect_no_launcher(variables);
   if (variables.problem())
     return *variables.problem();
   return single;

@@ -114,6 +114,18 @@ void expect_alone_in_pod(Variables& variables, const Names& names) {
                         std::string(kStartByTorchrun)});
 }
 
+// Tasks of a step that are each a world of one: of agents that do not know each other, or of an
+// srun inside of a torchrun, whose variables they have inherited.
+void expect_agents_to_meet(Variables& variables, const Identity& identity) {
+  const auto tasks = variables.number("SLURM_STEP_NUM_TASKS", 1, kMaxWorld, 1);
+  if (in_slurm_step(variables) && tasks > 1 && identity.world == 1)
+    variables.complain({"SLURM_STEP_NUM_TASKS=" + std::to_string(tasks) +
+                            " and torchrun's WORLD_SIZE=1: each task would be a world of its own",
+                        "tell torchrun of all nodes, as --dist-train=torchrun does; before an srun "
+                        "inside of torchrun unset TORCHELASTIC_RUN_ID, RANK and WORLD_SIZE; for "
+                        "worlds of one unset SLURM_STEP_NUM_TASKS"});
+}
+
 } // namespace
 
 Result<Identity> torchrun_identity(Variables variables, const std::string& host_name) {
@@ -125,6 +137,7 @@ Result<Identity> torchrun_identity(Variables variables, const std::string& host_
   read_host(variables, identity, host_name);
   read_address(variables, identity, kTorch);
   identity.restart_count = variables.number("TORCHELASTIC_RESTART_COUNT", 0, UINT32_MAX, 0);
+  expect_agents_to_meet(variables, identity);
   if (variables.problem())
     return *variables.problem();
   derive_meeting_at_master(identity, run);

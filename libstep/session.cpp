@@ -230,8 +230,9 @@ Environment whole_environment() {
 constexpr std::array<std::string_view, 8> kPrefixes = {
     "DIST_TRAIN_", "SLURM_",           "SLURMD_", "TORCHELASTIC_",
     "PET_",        "OMPI_COMM_WORLD_", "PMI_",    "MPI_LOCAL"};
-constexpr std::array<std::string_view, 5> kOthers = {
-    "PMIX_NAMESPACE", "PROCESS_ID", "NUM_PROCESSES", "COORDINATOR_ADDRESS", "COORDINATOR_PORT"};
+constexpr std::array<std::string_view, 8> kOthers = {
+    "PMIX_NAMESPACE",   "PROCESS_ID",          "NUM_PROCESSES", "COORDINATOR_ADDRESS",
+    "COORDINATOR_PORT", "MV2_COMM_WORLD_SIZE", "HOROVOD_SIZE",  "JSM_NAMESPACE_SIZE"};
 
 Environment read_environment() {
   const auto named = [](std::string_view name, const auto& names) {

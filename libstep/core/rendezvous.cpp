@@ -56,7 +56,9 @@ bool overlap(PortRange a, PortRange b) { return a.low <= b.high && b.low <= a.hi
 
 std::string host_port_text(std::string_view address, std::uint16_t port) {
   bool bracket = address.find(':') != address.npos;
-  return (bracket ? "[" : "") + std::string(address) + (bracket ? "]:" : ":") +
+  constexpr std::size_t kMost = 300; // a host's name has 255
+  auto host = quoted(address, kMost);
+  return (bracket ? "[" : "") + host.substr(1, host.size() - 2) + (bracket ? "]:" : ":") +
          std::to_string(port);
 }
 

@@ -62,7 +62,7 @@ std::uint32_t port_candidates(PortRange range);
 // Whether the ranges have a port in common.
 bool overlap(PortRange a, PortRange b);
 
-// "10.0.0.1:80", "[fe80::1]:80".
+// "10.0.0.1:80", "[fe80::1]:80"; of what is no host's name printable text.
 std::string host_port_text(std::string_view address, std::uint16_t port);
 
 } // namespace dist_train

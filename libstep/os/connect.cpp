@@ -68,11 +68,19 @@ Result<Fd> connect_to(const std::string& host, std::uint16_t port, Clock::time_p
     if (p)
       freeaddrinfo(p);
   });
+  long left = 0;
+  for (const addrinfo* entry = rc == 0 ? list : nullptr; entry; entry = entry->ai_next)
+    ++left;
   int error = EHOSTUNREACH;
   Fd fd;
-  for (const addrinfo* entry = rc == 0 ? list : nullptr; entry; entry = entry->ai_next)
-    if ((error = connect_one(*entry, deadline, fd)) == 0)
+  for (const addrinfo* entry = list; left > 0; entry = entry->ai_next, --left) {
+    const auto now = Clock::now();
+    const auto failure = connect_one(*entry, now + (deadline - now) / left, fd);
+    if (failure == 0)
       return fd;
+    if (error != ECONNREFUSED) // an answer says more than none
+      error = failure;
+  }
   if (reason)
     *reason = error;
   return Error{"cannot connect to " + host_port_text(host, port) + ": " +

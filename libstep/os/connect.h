@@ -11,8 +11,9 @@
 
 namespace dist_train {
 
-// A connected, non-blocking, close-on-exec socket to a literal address or a host name (all its
-// addresses are tried). On failure *reason (may be NULL) is the last errno.
+// A connected, non-blocking, close-on-exec socket to a literal address or a host name, whose
+// addresses are tried in turn and share the time. On failure *reason (may be NULL) is ECONNREFUSED
+// where any refused, else the last errno.
 Result<Fd> connect_to(const std::string& host, std::uint16_t port,
                       std::chrono::steady_clock::time_point deadline, int* reason = nullptr);
 

@@ -49,6 +49,14 @@ rank 3 of 4, 3 of 4 on node 0 of 1: mpirun (Open MPI)" ]
 1/2 1 127.0.0.1 port $(hostname -s)=0-1" ]
 }
 
+@test "the processes of a launcher that is not known are no worlds of one" {
+  local size
+  for size in PMI_SIZE MPI_LOCALNRANKS MV2_COMM_WORLD_SIZE HOROVOD_SIZE JSM_NAMESPACE_SIZE; do
+    run -1 "${here[@]}" "$size=2" "${where[@]}"
+    [[ $output == *"$size=2 is of a launcher that libstep does not know"* ]]
+  done
+}
+
 # by_hand WORLD RANK=LOCAL_RANK...: the variables of torch for each, in the background, on a free port; what they say
 # in files 0, 1, ...
 by_hand() {

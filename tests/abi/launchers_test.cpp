@@ -162,6 +162,7 @@ TEST(Launchers, OnePodIsAWorldOfOne) {
     EXPECT_EQ(me.world, 1u);
     EXPECT_EQ(me.master_address, "127.0.0.1");
   }
+  EXPECT_EQ(found({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}).source, STEP_SOURCE_SINGLE);
   // Left over from a torchrun on one host, or meant for the next one.
   EXPECT_EQ(
       found({{"PET_NPROC_PER_NODE", "4"}, {"MASTER_ADDR", "node01"}, {"MASTER_PORT", "29500"}})
@@ -229,7 +230,19 @@ TEST(Launchers, ContradictionsAreNamed) {
       {open_mpi(), {{"RANK", "0"}}, {"RANK=0 contradicts OMPI_COMM_WORLD_RANK"}},
       {open_mpi(), {{"WORLD_SIZE", "1"}}, {"WORLD_SIZE=1 contradicts OMPI_COMM_WORLD_SIZE"}},
       {hydra(), {{"MASTER_PORT", ""}}, {"MASTER_PORT is not set"}},
+      // Launchers that are not known.
+      {{}, {{"PMI_RANK", "1"}, {"PMI_SIZE", "4"}}, {"PMI_SIZE=4", "would be alone"}},
+      {hydra(), {{"PMI_RANK", ""}}, {"PMI_SIZE=2", "would be alone"}},
+      {{}, {{"HOROVOD_RANK", "0"}, {"HOROVOD_SIZE", "2"}}, {"HOROVOD_SIZE=2"}},
       // One launcher inside of another.
+      {with(slurm(), torchrun()),
+       {{"RANK", "0"},
+        {"WORLD_SIZE", "1"},
+        {"LOCAL_RANK", "0"},
+        {"LOCAL_WORLD_SIZE", "1"},
+        {"GROUP_RANK", "0"},
+        {"GROUP_WORLD_SIZE", "1"}},
+       {"SLURM_STEP_NUM_TASKS=6", "WORLD_SIZE=1"}},
       {with(open_mpi(), slurm()),
        {{"SLURM_STEP_NUM_NODES", "2"}},
        {"SLURM_STEP_NUM_TASKS=6", "OMPI_COMM_WORLD_SIZE=3"}},

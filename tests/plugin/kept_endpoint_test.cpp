@@ -53,6 +53,9 @@ TEST_F(KeptEndpoint, ThatNoProgramCouldUseIsAnErrorOfEveryNodesFirstTask) {
     EXPECT_EQ(error({{"MASTER_ADDR", "224.0.0.1"}}) // a group: TCP has no way there
                   .find("your MASTER_ADDR='224.0.0.1' (env=keep): cannot connect to 224.0.0.1:"),
               0u);
+    EXPECT_NE(error({{"MASTER_ADDR", "a\n\x1b[2J\xff"}}).find("to a\\x0a\\x1b[2J\\xff:"),
+              std::string::npos);
+    EXPECT_LT(error({{"MASTER_ADDR", std::string(100'000, 'a')}}).size(), 600u);
     for (const char* port : {"0", "70000", "x", "-1"})
       EXPECT_EQ(error({{"MASTER_PORT", port}}),
                 "your MASTER_PORT='" + std::string(port) + "' (env=keep): no such port");

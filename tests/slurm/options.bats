@@ -178,6 +178,16 @@ keeps() {
   [ "$stderr" = "" ]
 }
 
+@test "env=keep with a name of several addresses, one of them behind a firewall: one that answers will do" {
+  local node
+  for node in node01 node02; do
+    "$cluster" exec --node $node -- ip neigh replace 10.77.0.77 lladdr 02:00:00:00:00:77 dev eth0 nud permanent
+  done
+  root sh -c 'printf "%s both\n" 10.77.0.1 10.77.0.77 >>/etc/hosts'
+  run -0 --separate-stderr user env MASTER_ADDR=both MASTER_PORT=29500 srun -N2 -n3 --dist-train=env=keep true
+  [ "$stderr" = "" ]
+}
+
 @test "verbose names a proxy that gRPC would use" {
   run -0 --separate-stderr user env https_proxy=http://proxy:3128 srun --dist-train=verbose true
   [[ $stderr == *"https_proxy='http://proxy:3128' is set"* ]]
