@@ -56,7 +56,7 @@ submit() {
   output=$(tr -d '\r' <<<"$output")
   echo "$output"
   grep -q 'node01$' <<<"$output" # the terminal may echo something before it
-  [ "$(grep -o '^rank . of 4 at 10.77.0.1$' <<<"$output" | sort -u | wc -l)" = 4 ]
+  [ "$(grep -o 'rank . of 4 at 10.77.0.1$' <<<"$output" | sort -u | wc -l)" = 4 ]
 }
 
 @test "sweep: every trial names its parameters and its result" {
