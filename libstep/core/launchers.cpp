@@ -15,8 +15,9 @@ namespace {
 struct Launcher {
   std::string_view program, argument; // the argument that makes it one; "" for any
 };
-constexpr Launcher kPrograms[]{{"torchrun", ""}, {"accelerate", "launch"}, {"deepspeed", ""},
-                               {"mpirun", ""},   {"mpiexec", ""},          {"horovodrun", ""}};
+constexpr Launcher kPrograms[]{
+    {"torchrun", ""}, {"accelerate", "launch"}, {"accelerate-launch", ""}, {"deepspeed", ""},
+    {"mpirun", ""},   {"mpiexec", ""},          {"horovodrun", ""}};
 constexpr std::string_view kModules[]{"torch.distributed.run", "torch.distributed.launch",
                                       "accelerate.commands.launch", "deepspeed.launcher.runner"};
 constexpr std::string_view kShells[]{"sh", "bash", "dash", "zsh", "ksh"};
@@ -71,11 +72,6 @@ std::string launcher_in_shell(std::string_view text) {
     words.clear();
   }
   return "";
-}
-
-bool is_torchrun(std::string_view launcher) {
-  return launcher == "torchrun" || launcher.ends_with("torch.distributed.run") ||
-         launcher.ends_with("torch.distributed.launch");
 }
 
 // Whether the command holds one of these; in the words of a shell's -c, too.
@@ -168,6 +164,11 @@ std::string other_launcher_warning(const std::string& launcher, const LaunchFact
 }
 
 } // namespace
+
+bool is_torchrun(std::string_view launcher) {
+  return launcher == "torchrun" || launcher.ends_with("torch.distributed.run") ||
+         launcher.ends_with("torch.distributed.launch");
+}
 
 std::string launcher_in(const std::vector<std::string>& command) {
   for (std::size_t i = 0; i < command.size(); ++i) {

@@ -17,6 +17,9 @@ namespace dist_train {
 // shell's -c and python's -m.
 std::string launcher_in(const std::vector<std::string>& command);
 
+// Of such a name: torchrun, or the modules behind it.
+bool is_torchrun(std::string_view launcher);
+
 // The number that a command line gives this option ("--tensor-model-parallel-size 8", or with =),
 // also inside a shell's -c; the last counts. 0: none in plain sight.
 std::uint32_t number_argument(const std::vector<std::string>& command, std::string_view option);

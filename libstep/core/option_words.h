@@ -97,7 +97,11 @@ inline constexpr std::array kWords{
             {},
             Strategy::kZero2,
             "gradients and optimizer state sharded, parameters replicated"},
-    WordRow{"ddp", Key::kStrategy, {}, Strategy::kDdp, "replicated data parallel"},
+    WordRow{"ddp",
+            Key::kStrategy,
+            {},
+            Strategy::kDdp,
+            "replicated data parallel (dist-trainer: optimizer state sharded)"},
     WordRow{
         "verbose", Key::kVerbose, {}, {}, "table of all ranks on srun's stderr", &Options::verbose},
     WordRow{"dry-run",

@@ -117,7 +117,12 @@ TEST(Convert, EachProcessBecomesATask) {
       {"[torchrun, --new-option=1, train.py]", "nprocPerNode: '4'", "1", "=torchrun,nproc=4"},
       {"[python, -m, torch.distributed.launch, t.py]", "nprocPerNode: '4'", "1",
        "=torchrun,nproc=4"},
-      {"[accelerate, launch, t.py]", "", "1", "  accelerate launch t.py\n"},
+      // Others know of their own pod only.
+      {"[accelerate, launch, t.py]", "", "1",
+       "error: job 'job': the launcher 'accelerate launch' would train on each of the 2 nodes "
+       "alone"},
+      {"[sh, -c, 'cd x; deepspeed t.py']", "", "1", "the launcher 'deepspeed' would"},
+      {"[mpirun, -np, '2', ./run]", "", "1", "the launcher 'mpirun' would"},
   };
   for (const auto& [command, spec, tasks, srun] : cases) {
     const auto script = converted(pytorch_job(std::string("command: ") + command, spec));
@@ -126,6 +131,8 @@ TEST(Convert, EachProcessBecomesATask) {
       EXPECT_THAT(script, HasSubstr(" --ntasks-per-node=" + std::string(tasks) + "\n")) << command;
     }
   }
+  EXPECT_THAT(converted(train_job("command: [accelerate, launch, t.py]")),
+              HasSubstr("# accelerate launch starts processes of its own"));
   // A shell finds the operator's names for the pods.
   EXPECT_THAT(
       converted(pytorch_job("command: [sh, -c, 'a; torchrun --nnodes=$WORLD_SIZE "
@@ -235,6 +242,11 @@ TEST(Convert, OtherDocumentsOfTheFile) {
   EXPECT_EQ(converted(job + "---\n" + other),
             "error: f:9:1: a second job, 'two', after 'job' in line 1");
   EXPECT_THAT(converted(job + "---\n" + other, "two"), HasSubstr("--job-name=two"));
+  const std::string mpi = "---\nkind: MPIJob\nmetadata: {name: mpi}\n";
+  EXPECT_THAT(converted(job + mpi, "job"), HasSubstr("--job-name=job"));
+  const auto refused = read_manifest(*read_yaml(job + mpi, "f"), "", "f");
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().hint, HasSubstr("--job NAME chooses another of this file"));
   EXPECT_EQ(converted(job, "three"), "error: f: no job called 'three'");
 }
 

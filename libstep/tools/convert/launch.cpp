@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "libstep/tools/convert/launch.h"
 
+#include "libstep/core/launchers.h"
 #include "libstep/core/text.h"
 
 #include <algorithm>
@@ -281,6 +282,20 @@ bool replace_torchrun(const Words& words, const Manifest& manifest, Known& known
   return true;
 }
 
+// A launcher that would start the whole job on each node, and end with 0 as if all were well.
+std::optional<Error> lone_launcher(const Words& words, const Manifest& manifest) {
+  const auto launcher = launcher_in(words);
+  if (launcher.empty() || is_torchrun(launcher) || manifest.pods < 2)
+    return std::nullopt;
+  const bool v1 = manifest.kind == Manifest::Kind::kPyTorchJob;
+  return Error{"job " + quoted(manifest.name) + ": the launcher " + quoted(launcher) +
+                   " would train on each of the " + std::to_string(manifest.pods) + " nodes alone",
+               std::string("write torchrun in its place, which gives way to srun: command: "
+                           "[torchrun, train.py] and ") +
+                   (v1 ? "nprocPerNode" : "numProcPerNode") +
+                   " (torchrun --no-python for programs that are not Python)"};
+}
+
 // What stays as it is, once a pod: a launcher that starts its own processes, or the program.
 void keep_command(const Words& words, const Manifest& manifest, Launch& launch) {
   const auto mentions = [&](const char* name) {
@@ -301,11 +316,9 @@ void keep_command(const Words& words, const Manifest& manifest, Launch& launch) 
   }
   if (manifest.runtime.find("jax") != manifest.runtime.npos)
     launch.option = "--dist-train=jax";
-  for (const char* launcher : {"accelerate", "deepspeed", "mpirun", "mpiexec", "horovodrun"})
-    if (base_name(words[0]) == launcher)
-      launch.notes.push_back(std::string(launcher) +
-                             " starts processes of its own in each task: "
-                             "start its program instead, one task a process");
+  if (const auto launcher = launcher_in(words); !launcher.empty())
+    launch.notes.push_back(launcher + " starts processes of its own in each task: start its "
+                                      "program instead, one task a process");
   const auto several = std::max<std::uint64_t>(number.value_or(1), manifest.pod.resources.gpus);
   if (several > 1)
     launch.notes.push_back("One task a node, as the manifest starts one process a pod; for one a "
@@ -362,6 +375,8 @@ Result<Launch> plan_launch(const Manifest& manifest) {
   std::string python;
   if (const auto simple = simple_command(words); simple && torchrun_arguments(*simple, python) > 0)
     words = *simple;
+  if (auto error = lone_launcher(words, manifest))
+    return *std::move(error);
   if (!replace_torchrun(words, manifest, known, launch)) {
     for (const auto& word : words)
       launch.program.push_back(expand(word, manifest, known));

@@ -30,9 +30,10 @@ struct Launch {
   std::vector<std::string> notes; // printable lines
 };
 
-// An error where the manifest names nothing to run, or what no program can be given. $(NAME) is put
-// in as Kubernetes does: from the manifest's variables, unknown names stay as they are and $$ is $.
-// Secrets, and names that the operator sets in each pod, become variables of the task.
+// An error where the manifest names nothing to run, another launcher for several pods, or what no
+// program can be given. $(NAME) is put in as Kubernetes does: from the manifest's variables,
+// unknown names stay as they are and $$ is $. Secrets, and names that the operator sets in each
+// pod, become variables of the task.
 Result<Launch> plan_launch(const Manifest& manifest);
 
 } // namespace dist_train

@@ -237,7 +237,10 @@ Result<const YamlNode*> choose(const std::vector<YamlNode>& documents, const std
     if (!job.empty() && name_of(document) != job)
       continue;
     if (other_job(kind))
-      return at(kind + " cannot be converted", kSupported);
+      return at(
+          kind + " cannot be converted",
+          (documents.size() > 1 && job.empty() ? "--job NAME chooses another of this file; " : "") +
+              std::string(kSupported));
     seen.push_back(kind);
     if (kind != "PyTorchJob" && kind != "TrainJob")
       continue;
