@@ -33,6 +33,11 @@ constexpr const char* kSeeHelp = "--dist-train=help lists all";
 
 std::string advice_for(std::string_view word, const std::vector<std::string_view>& candidates) {
   auto near = nearest(word, candidates);
+  // What switches elsewhere are set to.
+  if (word == "1" || word == "yes" || word == "true")
+    near = "on";
+  if (word == "0" || word == "no" || word == "false")
+    near = "off";
   return (near ? "did you mean '" + std::string(*near) + "'?  " : std::string()) + kSeeHelp;
 }
 

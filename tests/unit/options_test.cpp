@@ -51,6 +51,10 @@ TEST(Options, RefusesWithTheWordACaretAndTheNearest) {
   for (const Case& c : {
            Case{"fspd", "unknown word 'fspd'",
                 "  fspd\n  ^~~~   did you mean 'fsdp'?  --dist-train=help lists all"},
+           Case{"1", "unknown word '1'",
+                "  1\n  ^   did you mean 'on'?  --dist-train=help lists all"},
+           Case{"false", "unknown word 'false'",
+                "  false\n  ^~~~~   did you mean 'off'?  --dist-train=help lists all"},
            Case{"verbose,bnid=gpu", "unknown key 'bnid'",
                 "  verbose,bnid=gpu\n          ^~~~   did you mean 'bind'?  --dist-train=help "
                 "lists all"},
