@@ -52,6 +52,10 @@ Result<std::vector<std::string>> check_kept_endpoint(const TaskPlan& plan, const
                            std::chrono::steady_clock::now() + std::min(limit, kLimit));
   if (!listening)
     return Error{kept_text + listening.error().message, kHint};
+  if (plan.node_rank != 0 && !*listening && resolve(host).empty())
+    return Error{kept_text + "that is each node's own loopback: here nobody finds rank 0, on " +
+                     plan.master_node + ' ' + plan.master_address,
+                 kHint};
   if (plan.rank != 0)
     return warnings;
   if (*listening)

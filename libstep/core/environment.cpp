@@ -191,7 +191,10 @@ void set_torchrun(Changes& changes, EnvPlan& result, EnvRule rule, const TaskPla
   };
   common("PET_RDZV_BACKEND", "static");
   common("PET_NNODES", std::to_string(plan.node_count));
-  common("PET_NODE_RANK", std::to_string(plan.node_rank));
+  if (plan.node_count > 1) // the user's own would be the same on all of them
+    changes.set("PET_NODE_RANK", plan.node_rank);
+  else
+    common("PET_NODE_RANK", "0");
   common("PET_MASTER_ADDR", master.address);
   common("PET_MASTER_PORT", master.port);
   changes.set_default("PET_RDZV_ID", step_text(plan.id));

@@ -36,20 +36,19 @@ std::optional<Error> torn_group(const RankMap& layout, std::uint32_t size,
                    "wants a number of tasks that " + std::string(option) + ' ' +
                        std::to_string(size) + " divides, not " + std::to_string(world),
                    "give srun another -n");
-  for (std::uint32_t first = 0; size > 1 && first < world; first += size) {
-    auto last = first + size - 1;
-    const auto& node = layout.nodes[node_rank_of(layout, first)];
-    for (auto rank = first + 1; rank <= last; ++rank)
-      if (!std::binary_search(node.ranks.begin(), node.ranks.end(), rank))
+  for (const auto& node : layout.nodes)
+    for (std::size_t i = 0; size > 1 && i < node.ranks.size(); ++i) {
+      const auto rank = node.ranks[i];
+      if (rank % size != 0 && (i == 0 || node.ranks[i - 1] != rank - 1))
         return refusal(Mode::kMegatron,
                        "wants each tensor-parallel group on one node, and with " +
                            std::string(option) + ' ' + std::to_string(size) + " rank " +
-                           std::to_string(first) + " is on " + node.name + ", rank " +
-                           std::to_string(rank) + " on " +
-                           layout.nodes[node_rank_of(layout, rank)].name,
+                           std::to_string(rank - 1) + " is on " +
+                           layout.nodes[node_rank_of(layout, rank - 1)].name + ", rank " +
+                           std::to_string(rank) + " on " + node.name,
                        "make the tasks of each node a multiple of it, in a block layout "
                        "(--distribution=block)");
-  }
+    }
   return std::nullopt;
 }
 

@@ -47,8 +47,9 @@ std::string text_of(const sockaddr* address) {
   return text.data();
 }
 
+// Or the unspecified address, by which the loopback is reached, too.
 bool is_loopback(const std::string& address) {
-  return address.starts_with("127.") || address == "::1";
+  return address.starts_with("127.") || address == "::1" || address == "0.0.0.0" || address == "::";
 }
 
 bool in_subnet(std::string_view subnet, const std::string& address) {

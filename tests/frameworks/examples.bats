@@ -70,7 +70,7 @@ submit() {
     --block_size=64 --max_steps=1
   run -0 user sh -c "cat sweep-*.out"
   [ "$(grep '^trial' <<<"$output" | cut -d: -f2 | sort -u | wc -l)" = 6 ]
-  run -0 user sh -c "grep -H '^eval_loss=' sweep-*.out | sort -t= -g -k2"
+  run -0 user sh -c "grep -H '^eval_loss=[0-9]' sweep-*.out | sort -t= -g -k2"
   [ "$(grep -c '^sweep-[0-9]*_[0-5].out:eval_loss=[0-9.]*$' <<<"$output")" = 6 ]
 }
 

@@ -64,6 +64,19 @@ TEST_F(KeptEndpoint, ThatNoProgramCouldUseIsAnErrorOfEveryNodesFirstTask) {
   EXPECT_EQ(error({{"MASTER_ADDR", "no.such.host.invalid"}}), "");
 }
 
+TEST_F(KeptEndpoint, OnEachNodesLoopbackIsAnErrorOfTheOtherNodes) {
+  plan_.node_count = 2;
+  for (const char* host : {"LOCALHOST", "0", "0.0.0.0", "2130706433"}) {
+    plan_.rank = plan_.node_rank = 0;
+    EXPECT_EQ(error({{"MASTER_ADDR", host}}), "") << host;
+    plan_.rank = plan_.node_rank = 1;
+    EXPECT_EQ(error({{"MASTER_ADDR", host}}),
+              "your MASTER_ADDR='" + std::string(host) +
+                  "' (env=keep): that is each node's own loopback: here nobody finds rank 0, on "
+                  "gpu01 127.0.0.1");
+  }
+}
+
 TEST_F(KeptEndpoint, WhereAnotherProgramListensIsWarnedOfByRankZero) {
   auto other = *listen_on(0, false);
   Environment inherited{{"MASTER_PORT", std::to_string(port_of(other))}};

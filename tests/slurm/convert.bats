@@ -39,6 +39,11 @@ spec:
   [[ $output == *"sum 3 of 3 ranks"* ]]
 }
 
+@test "a pod's CPUs are its task's" {
+  submit "$(pytorch_job "command: [nproc], resources: {limits: {cpu: 2}}")"
+  [ "$output" = $'2\n2\n2' ]
+}
+
 @test "torchrun in a PyTorchJob: each of its processes is a task" {
   submit "$(pytorch_job "command: [torchrun, --nnodes=3, --rdzv_backend=c10d, $all_reduce]" 'nprocPerNode: "2"')"
   [[ $output == *"sum 15 of 6 ranks"* ]]

@@ -130,7 +130,7 @@ PY
 }
 
 @test "megatron: a tensor-parallel group that would span nodes is refused, whatever the layout" {
-  refused "with --tensor-model-parallel-size 4 rank 0 is on node01, rank 2 on node02" \
+  refused "with --tensor-model-parallel-size 4 rank 1 is on node01, rank 2 on node02" \
     srun -N2 --ntasks-per-node=2 --dist-train=megatron env X=1 --tensor-model-parallel-size 4
   refused "with --tensor-model-parallel-size 2 rank 0 is on node01, rank 1 on node02" \
     srun -N2 -n4 --distribution=cyclic --dist-train=megatron env X=1 --tensor-model-parallel-size=2

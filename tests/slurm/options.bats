@@ -168,6 +168,7 @@ keeps() {
   local begin=$SECONDS
   keeps 1 'cannot connect to nowhere.invalid:29500: ' MASTER_ADDR=nowhere.invalid MASTER_PORT=29500
   keeps 1 'no such port' MASTER_PORT=x
+  keeps 1 "that is each node's own loopback" MASTER_ADDR=0
   keeps 1 'cannot connect to 10.77.0.77:29500: .*No route to host' MASTER_ADDR=10.77.0.77 MASTER_PORT=29500
   [ $((SECONDS - begin)) -le 30 ]
 }

@@ -61,6 +61,7 @@ spec:
 # No counterpart: spec.pytorchReplicaSpecs.*.restartPolicy (line 12): OnFailure; Slurm starts a job again after node failures and preemption only (#SBATCH --requeue)
 # --container-...: pyxis has to be there; dist-train convert --no-container makes a script without
 srun --dist-train \
+  --cpus-per-task=7 \
   '--container-image=nvcr.io#nvidia/pytorch:24.07-py3' \
   --container-mounts=/lustre/data:/data:ro \
   env NCCL_DEBUG=INFO \
@@ -84,6 +85,7 @@ TEST(Convert, ATrainJobIsAScript) {
 # What runtime 'torch-distributed' adds (volumes, variables, defaults) is not in this file
 # --container-...: pyxis has to be there; dist-train convert --no-container makes a script without
 srun --dist-train \
+  --cpus-per-task=1 \
   --container-image=pytorch/pytorch \
   python -u -m pkg.train
 )");

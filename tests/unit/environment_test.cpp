@@ -297,6 +297,7 @@ TEST(TaskEnvironment, WhatTheUserToldTorchrunStaysUnlessItContradictsTheStep) {
   after = changed(second_node(), keep, users);
   EXPECT_EQ(after["PET_NNODES"], "8");
   EXPECT_EQ(after["PET_STANDALONE"], "1");
+  EXPECT_EQ(changed(second_node(), keep, {{"PET_NODE_RANK", "0"}})["PET_NODE_RANK"], "1");
   EXPECT_TRUE(task_environment(second_node(), keep, users).notices.empty());
 
   // torchrun meets where MASTER_* say.

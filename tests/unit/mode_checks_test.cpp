@@ -70,7 +70,11 @@ TEST(RefusedLayout, ByWhoRunsWhere) {
            Case{"megatron", "a=0-3;b=4-7", "x --tensor-model-parallel-size 4", kNothing},
            Case{"megatron", "a=0-3;b=4-7", "x --tensor-model-parallel-size=8",
                 "mode megatron wants each tensor-parallel group on one node, and with "
-                "--tensor-model-parallel-size 8 rank 0 is on a, rank 4 on b; make the tasks of "
+                "--tensor-model-parallel-size 8 rank 3 is on a, rank 4 on b; make the tasks of "
+                "each node a multiple of it, in a block layout (--distribution=block)"},
+           Case{"megatron", "a=0,2;b=1,3", "x --tensor-model-parallel-size 4",
+                "mode megatron wants each tensor-parallel group on one node, and with "
+                "--tensor-model-parallel-size 4 rank 1 is on b, rank 2 on a; make the tasks of "
                 "each node a multiple of it, in a block layout (--distribution=block)"},
            Case{"megatron", "a=0-1;b=2", "x --tensor-model-parallel-size 2",
                 "mode megatron wants a number of tasks that --tensor-model-parallel-size 2 "
@@ -82,7 +86,7 @@ TEST(RefusedLayout, ByWhoRunsWhere) {
            Case{"megatron", "a=0-1;b=2-3",
                 "x --tensor-model-parallel-size 2 --expert-tensor-parallel-size 4",
                 "mode megatron wants each tensor-parallel group on one node, and with "
-                "--expert-tensor-parallel-size 4 rank 0 is on a, rank 2 on b; make the tasks of "
+                "--expert-tensor-parallel-size 4 rank 1 is on a, rank 2 on b; make the tasks of "
                 "each node a multiple of it, in a block layout (--distribution=block)"},
            Case{"deepspeed", "a=0,2;b=1", "", kNothing},
            Case{"deepspeed,gpus=own", "a=0;b=1", "", kNothing},

@@ -67,6 +67,14 @@ std::vector<std::string> container_options(const Pod& pod, const Launch& launch)
   return options;
 }
 
+// "" where the manifest does not say.
+std::string cpus_option(const Manifest& manifest, const Launch& launch) {
+  const auto cpus = manifest.pod.resources.cpus;
+  return cpus == 0
+             ? ""
+             : "--cpus-per-task=" + std::to_string(std::max(1u, cpus / launch.tasks_per_node));
+}
+
 std::string directives(const Manifest& manifest, const Launch& launch) {
   const auto& resources = manifest.pod.resources;
   std::string text = "#SBATCH --job-name=" + manifest.name + "\n";
@@ -75,8 +83,7 @@ std::string directives(const Manifest& manifest, const Launch& launch) {
   if (resources.gpus > 0)
     text += "#SBATCH --gpus-per-node=" + std::to_string(resources.gpus) + "\n";
   if (resources.cpus > 0)
-    text += "#SBATCH --cpus-per-task=" +
-            std::to_string(std::max(1u, resources.cpus / launch.tasks_per_node)) + "\n";
+    text += "#SBATCH " + cpus_option(manifest, launch) + "\n";
   if (resources.memory_mib > 0)
     text += "#SBATCH --mem=" + std::to_string(resources.memory_mib) + "M\n";
   if (manifest.limit_seconds)
@@ -127,6 +134,8 @@ std::string job_script(const Manifest& manifest, const Launch& launch, const std
   std::vector<std::string> notes = launch.notes;
   notes.insert(notes.end(), manifest.notes.begin(), manifest.notes.end());
   std::vector<std::string> options{launch.option};
+  if (auto cpus = cpus_option(manifest, launch); !cpus.empty())
+    options.push_back(std::move(cpus)); // srun of Slurm 22.05 to 23.02 does not inherit it
   if (contained) {
     for (const auto& option : container_options(pod, launch))
       options.push_back(option);
