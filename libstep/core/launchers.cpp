@@ -174,8 +174,12 @@ std::string launcher_in(const std::vector<std::string>& command) {
   for (std::size_t i = 0; i < command.size(); ++i) {
     auto name = base_name(command[i]);
     auto next = i + 1 < command.size() ? std::string_view(command[i + 1]) : "";
+    // "--engine deepspeed" of some other program
+    const bool value = i > 0 && command[i - 1].size() > 2 && command[i - 1].starts_with("--") &&
+                       command[i - 1].find('=') == std::string::npos;
     for (const auto& launcher : kPrograms)
-      if (name == launcher.program && (launcher.argument.empty() || next == launcher.argument))
+      if (!value && name == launcher.program &&
+          (launcher.argument.empty() || next == launcher.argument))
         return std::string(name) + (launcher.argument.empty() ? "" : " ") +
                std::string(launcher.argument);
     if (name.starts_with("python")) {

@@ -34,6 +34,9 @@ TEST(Launchers, AreFoundInPlainSight) {
            Case{{"python", "-m"}, ""},
            Case{{"./job.sh", "torchrun"}, ""},
            Case{{"accelerate", "config"}, ""},
+           Case{{"run", "--engine", "deepspeed"}, ""},
+           Case{{"run", "--quiet=1", "deepspeed"}, "deepspeed"},
+           Case{{"tini", "--", "torchrun"}, "torchrun"},
            Case{{"bash", "-c"}, ""},
        })
     EXPECT_EQ(launcher_in(c.command), c.launcher) << testing::PrintToString(c.command);
