@@ -14,10 +14,23 @@ namespace {
 constexpr std::chrono::seconds kLimit{10}; // four attempts of the kernel
 constexpr const char* kHint = "correct it or unset it, or leave out env=keep: then it is ours";
 
-// The user's value, where it stays; "" where ours is set.
-std::string_view kept(const char* name, const EnvPlan& changes, const Environment& inherited) {
-  auto is_it = [&](const EnvChange& change) { return change.name == name; };
-  return std::ranges::any_of(changes.changes, is_it) ? "" : value_of(inherited, name);
+struct Names {
+  const char *address, *port;
+};
+constexpr Names kMaster{"MASTER_ADDR", "MASTER_PORT"};
+constexpr Names kTorchrun{"PET_MASTER_ADDR", "PET_MASTER_PORT"}; // what torchrun reads
+
+struct Value {
+  std::string text;  // that the task has
+  bool kept = false; // the user's
+};
+
+Value value_after(const char* name, const EnvPlan& changes, const Environment& inherited) {
+  Value value{std::string(value_of(inherited, name)), !value_of(inherited, name).empty()};
+  for (const auto& change : changes.changes)
+    if (change.name == name)
+      value = {change.value.value_or(""), false};
+  return value;
 }
 
 // Loopback addresses are this machine's, too, and resolve() leaves them out.
@@ -35,19 +48,26 @@ Result<std::vector<std::string>> check_kept_endpoint(const TaskPlan& plan, const
                                                      const Environment& inherited,
                                                      std::chrono::seconds limit) {
   std::vector<std::string> warnings;
-  std::string host(kept("MASTER_ADDR", changes, inherited));
-  std::string port_text(kept("MASTER_PORT", changes, inherited));
-  if (plan.local_rank != 0 || (host.empty() && port_text.empty()))
+  const auto theirs = [&](const Names& names) {
+    return std::pair(value_after(names.address, changes, inherited),
+                     value_after(names.port, changes, inherited));
+  };
+  const auto any_kept = [](const auto& pair) { return pair.first.kept || pair.second.kept; };
+  const Names& names = any_kept(theirs(kTorchrun)) ? kTorchrun : kMaster;
+  const auto [address, port_value] = theirs(names);
+  if (plan.local_rank != 0 || !(address.kept || port_value.kept))
     return warnings;
-  std::string kept_text = (host.empty() ? "" : "MASTER_ADDR=" + quoted(host)) +
-                          (host.empty() || port_text.empty() ? "" : " ") +
-                          (port_text.empty() ? "" : "MASTER_PORT=" + quoted(port_text));
-  kept_text = "your " + kept_text + " (env=keep): ";
-  auto port = port_text.empty() ? plan.ports.master : parse_number(port_text, 65535).value_or(0);
+  std::string kept_text = "your ";
+  if (address.kept)
+    kept_text += names.address + ('=' + quoted(address.text)) + (port_value.kept ? " " : "");
+  if (port_value.kept)
+    kept_text += names.port + ('=' + quoted(port_value.text));
+  kept_text += " (env=keep): ";
+  const auto port = port_value.text.empty() ? plan.ports.master
+                                            : parse_number(port_value.text, 65535).value_or(0);
   if (port == 0)
     return Error{kept_text + "no such port", kHint};
-  if (host.empty())
-    host = plan.master_address;
+  const auto& host = address.text.empty() ? plan.master_address : address.text;
   auto listening = listens(host, static_cast<std::uint16_t>(port),
                            std::chrono::steady_clock::now() + std::min(limit, kLimit));
   if (!listening)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whether the MASTER_ADDR and MASTER_PORT of the user's own that env=keep leaves alone can work:
+// Whether the MASTER_ADDR and MASTER_PORT of the user's own that env=keep leaves alone, in mode
+// torchrun PET_MASTER_ADDR and PET_MASTER_PORT before them, can work:
 // frameworks find out by trying for half an hour.
 #pragma once
 

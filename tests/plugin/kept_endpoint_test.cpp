@@ -64,6 +64,23 @@ TEST_F(KeptEndpoint, ThatNoProgramCouldUseIsAnErrorOfEveryNodesFirstTask) {
   EXPECT_EQ(error({{"MASTER_ADDR", "no.such.host.invalid"}}), "");
 }
 
+TEST_F(KeptEndpoint, InModeTorchrunIsTheOneThatTorchrunReads) {
+  Environment inherited{{"PET_MASTER_ADDR", "no.such.host.invalid"}, {"MASTER_PORT", "29500"}};
+  auto checked = check(inherited, "torchrun,env=keep");
+  ASSERT_FALSE(checked);
+  EXPECT_EQ(checked.error().message.find(
+                "your PET_MASTER_ADDR='no.such.host.invalid' (env=keep): cannot connect to "
+                "no.such.host.invalid:29500: "),
+            0u)
+      << checked.error().message;
+  EXPECT_TRUE(check({{"PET_MASTER_ADDR", "no.such.host.invalid"}})); // removed there
+  EXPECT_FALSE(check({{"PET_MASTER_PORT", "x"}}, "torchrun,env=keep"));
+  EXPECT_TRUE(check({{"PET_MASTER_PORT", "x"}}, "torchrun"));
+  plan_.node_count = 2;
+  plan_.rank = plan_.node_rank = 1;
+  EXPECT_FALSE(check({{"PET_MASTER_ADDR", "localhost"}}, "torchrun,env=keep"));
+}
+
 TEST_F(KeptEndpoint, OnEachNodesLoopbackIsAnErrorOfTheOtherNodes) {
   plan_.node_count = 2;
   for (const char* host : {"LOCALHOST", "0", "0.0.0.0", "2130706433"}) {
