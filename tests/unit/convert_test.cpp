@@ -151,11 +151,12 @@ TEST(Convert, VariablesAreExpandedAsKubernetesDoes) {
   const auto script = converted(pytorch_job(
       "command: [run, '$(A)/$(B)', '$$(A)', '$(NONE)', '$A $(', '$(WORLD_SIZE)'], env: [{name: A, "
       "value: a b}, {name: B, value: '<$(A)>'}, {name: B, value: '$(LATER)'}, {name: LATER, "
-      "value: x}, {name: RANK, value: '7'}]"));
+      "value: x}, {name: RANK, value: '7'}, {name: DIST_TRAIN_TOKEN, value: t}]"));
   EXPECT_THAT(script,
               HasSubstr("  env 'A=a b' \\\n  'B=<a b>' \\\n  'B=$(LATER)' \\\n  LATER=x \\\n"
                         "  run 'a b/$(LATER)' '$(A)' '$(NONE)' '$A $(' 2\n"));
   EXPECT_THAT(script, HasSubstr("# Left out: RANK='7', which the step sets\n"));
+  EXPECT_THAT(script, HasSubstr("# Left out: DIST_TRAIN_TOKEN='t', which the step sets\n"));
   // What a task alone knows, a shell in the task puts in.
   EXPECT_THAT(
       converted(pytorch_job("command: [run, '--at=$(MASTER_ADDR):1', '$(RANK)', x y]")),
@@ -280,6 +281,9 @@ TEST(Convert, WhatCannotBeConvertedIsNamed) {
        "f:6:125: cpu 'much' is not a quantity such as 4, 500m or 16Gi"},
       {pytorch_job("command: [run], resources: {limits: {nvidia.com/gpu: -1}}"),
        "f:6:136: nvidia.com/gpu '-1' is not a quantity such as 4, 500m or 16Gi"},
+      {pytorch_job("image: i, command: [run], volumeMounts: [{name: v, mountPath: '/a$(id)'}]}], "
+                   "volumes: [{name: v, hostPath: {path: /b}"),
+       "f:6:124: the path '/a$(id)' cannot be mounted"},
       {pytorch_job("image: i"), "job 'job' names no command; the image has one, but not this file"},
       {pytorch_job("args: [a]"),
        "job 'job' names no command; the runtime has one, but not this file"},

@@ -62,6 +62,10 @@ TEST(Yaml, ErrorsNameTheirPlace) {
   EXPECT_EQ(error_of("a: 1\n\tb: 2\n").substr(0, 4), "f:2:");
   EXPECT_EQ(error_of("a: 1\na: 2\n"), "f:2:1: the key 'a' comes twice in one map");
   EXPECT_EQ(error_of("a: !secret x\n"), "f:1:4: the tag '!secret' is not known here");
+  EXPECT_EQ(error_of("a: !!python/tuple [x]\n"),
+            "f:1:4: the tag 'tag:yaml.org,2002:python/tuple' is not known here");
+  EXPECT_EQ(error_of("a: !x {b: c}\n"), "f:1:4: the tag '!x' is not known here");
+  EXPECT_EQ(error_of("a: !!map {b: !!seq [!!str c]}\n"), "no error");
   EXPECT_EQ(error_of("a: \"x\\0y\"\n"), "f:1:4: a NUL character inside a text");
   EXPECT_EQ(error_of("{[1]: 2}\n"), "f:1:2: a key must be a text");
   EXPECT_EQ(error_of("a: 1\nb: *nowhere\n").substr(0, 4), "f:2:");

@@ -226,7 +226,8 @@ bool set_by_step(const std::string& name) {
       "RANK",      "WORLD_SIZE", "LOCAL_RANK",       "LOCAL_WORLD_SIZE", "MASTER_ADDR",
       "NODE_RANK", "GROUP_RANK", "GROUP_WORLD_SIZE", "MASTER_PORT"};
   return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames) ||
-         name.starts_with("PET_") || name.starts_with("TORCHELASTIC_");
+         name.starts_with("PET_") || name.starts_with("TORCHELASTIC_") ||
+         name.starts_with("DIST_TRAIN_") || name.starts_with("SLURM_");
 }
 
 // The pod's variables for env(1), and what $(NAME) stands for. What a secret held the task has in

@@ -138,10 +138,11 @@ void read_mounts(Fields& fields, const YamlNode* spec, const YamlNode& container
     fields.text(&mount, "name");
     const auto target = fields.text(&mount, "mountPath").value_or("");
     for (const auto& path : {volume->second, target})
-      if (!path.starts_with('/') || path.find_first_of(":,\n") != path.npos)
+      // pyxis writes it into a shell's double quotes
+      if (!path.starts_with('/') || path.find_first_of(":,\n\"$`\\") != path.npos)
         fields.fail(&mount, "the path " + quoted(path) +
                                 " cannot be mounted: it has to begin with "
-                                "/ and be without ':', ',' and newline");
+                                "/ and be without : , \" $ ` \\ and newline");
     pod.mounts.push_back({volume->second, target, fields.flag(&mount, "readOnly")});
   }
 }

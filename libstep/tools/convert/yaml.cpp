@@ -70,17 +70,18 @@ public:
     if (value.find('\0') != value.npos)
       throw Refusal(mark, "a NUL character inside a text");
     auto scalar = node(mark, tag == "?" ? plain_kind(value) : Kind::kText);
-    if (tag != "?" && tag != "!" && tag != "tag:yaml.org,2002:str")
-      throw Refusal(mark, "the tag " + quoted(tag) + " is not known here");
+    check_tag(mark, tag, "tag:yaml.org,2002:str");
     scalar.text = value;
     add(mark, std::move(scalar), anchor);
   }
-  void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                        YAML::EmitterStyle::value) override {
+    check_tag(mark, tag, "tag:yaml.org,2002:seq");
     open(mark, Kind::kList, anchor);
   }
-  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                   YAML::EmitterStyle::value) override {
+    check_tag(mark, tag, "tag:yaml.org,2002:map");
     open(mark, Kind::kMap, anchor);
   }
   void OnSequenceEnd() override { close(); }
@@ -95,6 +96,11 @@ private:
     std::string key = {};
     std::vector<YamlNode> merged = {}; // maps under <<
   };
+
+  static void check_tag(const YAML::Mark& mark, const std::string& tag, std::string_view own) {
+    if (!tag.empty() && tag != "?" && tag != "!" && tag != own)
+      throw Refusal(mark, "the tag " + quoted(tag) + " is not known here");
+  }
 
   static YamlNode node(const YAML::Mark& mark, Kind kind) {
     return {
