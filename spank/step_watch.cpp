@@ -35,7 +35,8 @@ Remark StepWatch::look(const RollCall& roll, double seconds) {
     last_arrival_ = seconds;
   }
   const auto& failures = roll.failures();
-  remark.failures.assign(failures.begin() + failures_said_, failures.end());
+  remark.failures.assign(failures.begin() + static_cast<std::ptrdiff_t>(failures_said_),
+                         failures.end());
   failures_said_ = failures.size();
   if (!failures.empty())
     table_due_ = false; // it would stand between the error and its reader

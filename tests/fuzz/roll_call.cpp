@@ -65,6 +65,6 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     check(roll.take(report), report, roll);
   }
   (void)roll.missing_nodes();
-  (void)mapping_table({"1.0", "torch", roll.world_size(), 1, "-", 0}, roll.rows());
+  (void)mapping_table({"1.0", "torch", "world 1", 1, "-", 0}, roll.rows());
   return 0;
 }
