@@ -31,6 +31,9 @@ stop_clusters() {
 user() { "$cluster" exec --user "$("$cluster" user)" -- timeout --kill-after=5 "${limit:-60}" "$@"; }
 root() { "$cluster" exec -- timeout --kill-after=5 "${limit:-60}" "$@"; }
 
+# Machines of another release of Slurm have another Debian's files, and no Open MPI among them.
+need_mpirun() { [ "${DIST_TRAIN_SLURM:-22.05}" = 22.05 ] || skip "no Open MPI beside Slurm $DIST_TRAIN_SLURM"; }
+
 torch_limit=180 # its import alone takes half a minute for some ranks on a busy machine
 
 # eventually SECONDS COMMAND...: repeats it until it succeeds.

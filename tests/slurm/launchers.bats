@@ -41,11 +41,8 @@ rank 3 of 4, 0 of 1 on node 2 of 3: the variables RANK and WORLD_SIZE" ]
   grep -q 'rank 1 of 2, 0 of 1 on node 1 of 2: the variables JAX_PROCESS_ID and JAX_NUM_PROCESSES' "$said/0"
 }
 
-# Machines of another release of Slurm have another Debian's files, and no Open MPI among them.
-mpi() { [ "${DIST_TRAIN_SLURM:-22.05}" = 22.05 ] || skip "no Open MPI beside Slurm $DIST_TRAIN_SLURM"; }
-
 @test "mpirun over the hosts of an allocation, whose daemons are tasks of Slurm" {
-  mpi
+  need_mpirun
   run -0 --separate-stderr user salloc -N2 --ntasks-per-node=2 mpirun.openmpi --oversubscribe -x MASTER_ADDR=node01 -n 3 "${where[@]}"
   [ "$output" = "rank 0 of 3, 0 of 2 on node 0 of 2: mpirun (Open MPI)
 rank 1 of 3, 1 of 2 on node 0 of 2: mpirun (Open MPI)
@@ -53,7 +50,7 @@ rank 2 of 3, 0 of 1 on node 1 of 2: mpirun (Open MPI)" ]
 }
 
 @test "dist-train exec under mpirun over the hosts of an allocation gives any program its variables" {
-  mpi
+  need_mpirun
   run -0 --separate-stderr user salloc -N2 --ntasks-per-node=2 mpirun.openmpi --oversubscribe -x MASTER_ADDR=node01 -n 3 \
     dist-train exec -- sh -c 'echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $MASTER_ADDR ${MASTER_PORT:+port}"'
   [ "$(sort <<<"$output")" = "0/3 0/2 node01 port
@@ -62,14 +59,14 @@ rank 2 of 3, 0 of 1 on node 1 of 2: mpirun (Open MPI)" ]
 }
 
 @test "mpirun over several hosts without MASTER_ADDR says what to add" {
-  mpi
+  need_mpirun
   run user salloc -N2 --ntasks-per-node=2 mpirun.openmpi --oversubscribe -n 3 "${where[@]}"
   [ "$status" -ne 0 ]
   [[ $output == *"step_open: MASTER_ADDR is not set, and of the 3 ranks of mpirun only "*"mpirun -x MASTER_ADDR=HOST"* ]]
 }
 
 @test "mpirun inside of tasks of srun --dist-train is told apart" {
-  mpi
+  need_mpirun
   run user srun -N1 -n1 --dist-train mpirun.openmpi --oversubscribe -n 2 "${where[@]}"
   [ "$status" -ne 0 ]
   [[ $output == *"contradicts srun --dist-train around it"* ]]

@@ -45,16 +45,22 @@ refused() {
   "$venv/bin/python" "$BATS_TEST_DIRNAME/../load_model.py" "$out/hf" "$work/train.jsonl"
 }
 
-@test "the same program under torchrun and mpirun, which it names" {
-  command -v mpirun.openmpi >/dev/null || skip "no Open MPI: tests/setup installs openmpi-bin"
-  local way
-  for way in "torchrun --no-python --nproc_per_node=2" "mpirun.openmpi --oversubscribe -n 2"; do
-    # shellcheck disable=SC2086 # words
-    run -0 user $way dist-trainer --model_name_or_path="$work/tiny" --train_file="$work/train.jsonl" \
-      --block_size=64 --max_steps=2 --output_dir="$out-${way%% *}"
-    [[ $output == *"2 on 1 node (${way%%[. ]*} ("* ]]
-    [ "$(grep -c '"loss"' "$out-${way%% *}/metrics.jsonl")" -ge 1 ]
-  done
+# under LAUNCHER_AND_ITS_WORDS: two ranks, and whose they are is said.
+under() {
+  # shellcheck disable=SC2086 # words
+  run -0 user $1 dist-trainer --model_name_or_path="$work/tiny" --train_file="$work/train.jsonl" \
+    --block_size=64 --max_steps=2 --output_dir="$out"
+  [[ $output == *"2 on 1 node (${1%%[. ]*} ("* ]]
+  [ "$(grep -c '"loss"' "$out/metrics.jsonl")" -ge 1 ]
+}
+
+@test "the same program under torchrun, which it names" {
+  under "torchrun --no-python --nproc_per_node=2"
+}
+
+@test "the same program under mpirun, which it names" {
+  need_mpirun
+  under "mpirun.openmpi --oversubscribe -n 2"
 }
 
 @test "a name that does not exist in the configuration file" {
