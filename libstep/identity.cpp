@@ -102,6 +102,21 @@ void place_in(Identity& identity, const RankMap& map) {
   identity.local_rank = static_cast<std::uint32_t>(own - here.ranks.begin());
 }
 
+void expect_host_name(Variables& variables, std::string_view name, const std::string& address) {
+  if (address.size() > kMaxHostName)
+    variables.complain(
+        {std::string(name) + "=" + quoted(address) + " is longer than a host name can be",
+         std::string(kAddressHint)});
+}
+
+void place_alone(Identity& identity, const std::string& host_name) {
+  identity.node_rank = identity.rank;
+  identity.node_count = identity.world;
+  identity.node_name = host_name;
+  identity.nodes.resize(identity.world);
+  identity.nodes[identity.rank] = host_name;
+}
+
 namespace {
 
 Identity single_identity(const std::string& host_name) {

@@ -50,10 +50,7 @@ void read_address(Variables& variables, Identity& identity, const Names& names) 
   } else {
     identity.master_port = static_cast<std::uint16_t>(variables.number(names.port, 1, 65535, 0));
   }
-  if (identity.master_address.size() > kMaxHostName)
-    variables.complain({std::string(names.address) + "=" + quoted(identity.master_address) +
-                            " is longer than a host name can be",
-                        std::string(kAddressHint)});
+  expect_host_name(variables, names.address, identity.master_address);
 }
 
 // The workers of one agent have neighbouring ranks, and so have, as a rule, those of one host.
@@ -172,15 +169,10 @@ Result<Identity> bare_identity(Variables variables, const std::string& host_name
   if (alone_in_pod)
     expect_alone_in_pod(variables, names);
   read_place(variables, identity, names);
-  if (torch) {
+  if (torch)
     read_host(variables, identity, host_name);
-  } else {
-    identity.node_rank = identity.rank;
-    identity.node_count = identity.world;
-    identity.node_name = host_name;
-    identity.nodes.resize(identity.world);
-    identity.nodes[identity.rank] = host_name;
-  }
+  else
+    place_alone(identity, host_name);
   if (alone_in_pod) {
     variables.expect(kPod.world, identity.world, names.world);
     variables.expect(kPod.rank, identity.rank, names.rank);

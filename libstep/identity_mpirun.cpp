@@ -93,10 +93,7 @@ Result<Identity> mpirun_identity(Variables variables, const std::string& host_na
                " are on this host: where rank 0 is, mpirun does not tell",
            std::string(mpi.set) + ", with the host that rank 0 runs on, the first of mpirun's"});
   }
-  if (identity.master_address.size() > kMaxHostName)
-    variables.complain(
-        {"MASTER_ADDR=" + quoted(identity.master_address) + " is longer than a host name can be",
-         std::string(kAddressHint)});
+  expect_host_name(variables, "MASTER_ADDR", identity.master_address);
   // Two programs at once must not meet each other.
   if (identity.world > 1 && !variables.has(mpi.job))
     (void)variables.need_text("MASTER_PORT", kPortHint);

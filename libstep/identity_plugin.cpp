@@ -15,14 +15,10 @@ bool is_token(const std::string& text) {
 void read_layout(Variables& variables, Identity& identity, bool one_a_node,
                  const std::string& host_name) {
   const std::string text = variables.text("DIST_TRAIN_LAYOUT");
+  if (text.empty() && one_a_node)
+    return place_alone(identity, host_name);
   identity.nodes.resize(identity.world);
   identity.node_name = host_name;
-  if (text.empty() && one_a_node) {
-    identity.node_count = identity.world;
-    identity.node_rank = identity.rank;
-    identity.nodes[identity.rank] = host_name;
-    return;
-  }
   if (text.empty()) {
     identity.local_world = variables.need_number("LOCAL_WORLD_SIZE", 1, identity.world);
     identity.local_rank = variables.need_number("LOCAL_RANK", 0, identity.local_world - 1);

@@ -50,6 +50,11 @@ Result<Identity> torchrun_identity(Variables variables, const std::string& host_
 Result<Identity> mpirun_identity(Variables variables, const std::string& host_name);
 Result<Identity> bare_identity(Variables variables, const std::string& host_name);
 
+// Complains of an address, of the variable `name`, that is too long for a host name.
+void expect_host_name(Variables& variables, std::string_view name, const std::string& address);
+// One process on each node.
+void place_alone(Identity& identity, const std::string& host_name);
+
 // Whether the variables are those of a task of a step that srun started.
 bool in_slurm_step(const Variables& variables);
 

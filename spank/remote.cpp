@@ -162,9 +162,10 @@ Result<void> become_rank(spank_t spank, const Options& options, std::optional<Ta
   if (!meeting)
     return meeting.error();
   auto& plan = meeting->plan;
-  if (auto layout = parse_layout(plan.layout))
-    if (auto refused = refused_layout(options, *layout, facts->command))
-      return *std::move(refused);
+  if (checks_layout(options.mode.value_or(Mode::kTorch)))
+    if (auto layout = parse_layout(plan.layout))
+      if (auto refused = refused_layout(options, *layout, facts->command))
+        return *std::move(refused);
   if (options.dry_run.value_or(false))
     _exit(0);
 

@@ -26,10 +26,6 @@ bool is_one_of(std::string_view word, const auto& words) {
   return std::find(std::begin(words), std::end(words), word) != std::end(words);
 }
 
-std::string_view base_name(std::string_view path) {
-  return path.substr(path.find_last_of('/') + 1); // npos + 1 is 0
-}
-
 // The module that `python ARGUMENT...` runs with -m; "" if it runs a script or a text.
 std::string_view python_module(const std::vector<std::string>& command, std::size_t at) {
   for (; at < command.size() && command[at].starts_with('-'); ++at) {
@@ -102,11 +98,6 @@ std::string_view shared_node_rank(const std::vector<std::string>& command) {
   return parse_number(rank, UINT32_MAX) ? rank : "";
 }
 
-const std::string* set_in(const Environment& environment, const char* name) {
-  auto found = environment.find(name);
-  return found == environment.end() || found->second.empty() ? nullptr : &found->second;
-}
-
 // Why torchrun, one task a node, will not make one world of these nodes; "" if it will.
 std::string torchrun_warning(const std::string& launcher, const LaunchFacts& launch,
                              const Environment& environment, Mode mode) {
@@ -119,7 +110,7 @@ std::string torchrun_warning(const std::string& launcher, const LaunchFacts& lau
   // Of a heterogeneous step we know the first component only.
   const auto told = number_argument(command, "--nnodes");
   if (mode == Mode::kTorchrun && told != 0 && told != launch.nodes &&
-      !set_in(environment, "SLURM_HET_SIZE"))
+      value_of(environment, "SLURM_HET_SIZE").empty())
     return quoted(launcher) + " gets --nnodes " + std::to_string(told) + ", and the step has " +
            nodes +
            (told > launch.nodes ? ": it waits for nodes that do not come"
@@ -164,6 +155,10 @@ std::string other_launcher_warning(const std::string& launcher, const LaunchFact
 }
 
 } // namespace
+
+std::string_view base_name(std::string_view path) {
+  return path.substr(path.find_last_of('/') + 1); // npos + 1 is 0
+}
 
 bool is_torchrun(std::string_view launcher) {
   return launcher == "torchrun" || launcher.ends_with("torch.distributed.run") ||
@@ -231,11 +226,11 @@ std::vector<std::string> launch_warnings(const LaunchFacts& launch, const Enviro
   if (!options.verbose.value_or(false))
     return warnings;
   for (const char* proxy : {"grpc_proxy", "https_proxy", "http_proxy"}) {
-    const auto* value = set_in(environment, proxy);
-    if (!value)
+    const auto value = value_of(environment, proxy);
+    if (value.empty())
       continue;
-    if (!set_in(environment, "no_grpc_proxy") && !set_in(environment, "no_proxy"))
-      warnings.push_back(std::string(proxy) + "=" + quoted(*value) +
+    if (value_of(environment, "no_grpc_proxy").empty() && value_of(environment, "no_proxy").empty())
+      warnings.push_back(std::string(proxy) + "=" + quoted(value) +
                          " is set: JAX and others that use gRPC will send their rendezvous "
                          "through it; unset it, or name the nodes in no_proxy");
     break; // gRPC takes the first

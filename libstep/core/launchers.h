@@ -12,6 +12,9 @@
 
 namespace dist_train {
 
+// A program's name without its folder.
+std::string_view base_name(std::string_view path);
+
 // The launcher that this command starts, such as "torchrun" or "accelerate launch"; "" if it starts
 // none, or not in plain sight (a script). Looks through wrappers (env, numactl, apptainer exec), a
 // shell's -c and python's -m.

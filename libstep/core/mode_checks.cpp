@@ -93,6 +93,8 @@ bool takes_gpu_at_local_rank(Mode mode) {
   return mode == Mode::kLightning || mode == Mode::kDeepspeed || mode == Mode::kMegatron;
 }
 
+bool checks_layout(Mode mode) { return launches_ranks(mode) || takes_gpu_at_local_rank(mode); }
+
 std::optional<Error> refused_launch(const Options& options, const LaunchFacts& launch) {
   auto mode = options.mode.value_or(Mode::kOff);
   if (launch.nodes == 0 || launch.tasks == 0)

@@ -23,6 +23,9 @@ bool takes_gpu_at_local_rank(Mode mode);
 // refuse nothing.
 std::optional<Error> refused_launch(const Options& options, const LaunchFacts& launch);
 
+// Whether refused_layout() can refuse anything; a large layout is not worth reading for nothing.
+bool checks_layout(Mode mode);
+
 // From who runs where. `command` is what the tasks run.
 std::optional<Error> refused_layout(const Options& options, const RankMap& layout,
                                     const std::vector<std::string>& command);

@@ -93,11 +93,17 @@ TEST(RefusedLayout, ByWhoRunsWhere) {
            Case{"deepspeed,gpus=own", "a=0;b=1-2", "",
                 "mode deepspeed takes the GPU at the position LOCAL_RANK, and with gpus=own a "
                 "task sees its own only; leave gpus=own away"},
-       })
-    EXPECT_EQ(text_of(refused_layout(*parse_options(c.options), *parse_layout(c.layout),
-                                     {"python", c.command})),
+       }) {
+    const auto options = *parse_options(c.options);
+    EXPECT_EQ(text_of(refused_layout(options, *parse_layout(c.layout), {"python", c.command})),
               c.refused)
         << c.options << ' ' << c.layout << ' ' << c.command;
+    // What can be refused is looked at.
+    EXPECT_TRUE(c.refused == std::string(kNothing) ||
+                checks_layout(options.mode.value_or(Mode::kTorch)))
+        << c.options;
+  }
+  EXPECT_FALSE(checks_layout(Mode::kTorch));
 }
 
 } // namespace

@@ -18,8 +18,6 @@ constexpr std::size_t kMaxCommand = 1'000'000; // and 2 MiB for all, with what i
 constexpr std::uint32_t kMaxProcesses = 4096;
 constexpr const char* kWriteCommand = "write it into the manifest: command: [python, train.py]";
 
-std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-
 bool is_python(const std::string& word) {
   const auto name = base_name(word);
   return name.starts_with("python") && name.find_first_not_of("0123456789.", 6) == name.npos;
